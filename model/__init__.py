@@ -1,0 +1,1 @@
+"""One trial: data preparation, networks, training and evaluation; knows nothing of studies."""

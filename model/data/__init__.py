@@ -1,0 +1,1 @@
+"""Interactions from their source to the batches that a trial trains on."""

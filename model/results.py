@@ -1,0 +1,70 @@
+"""What one trial reports: plain frozen values that travel between processes and outlive torch."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Split = Literal["train", "validation", "test"]
+Protocol = Literal["none", "popular-100", "full"]
+"""How candidates are chosen; `none` for quantities without candidates, such as the loss."""
+
+PROTOCOLS: tuple[Protocol, ...] = ("popular-100", "full")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """One number: `metric` is `loss`, `ndcg@10`, `recall@5`, `mrr`, ..; NaN and inf are kept."""
+
+    split: Split
+    protocol: Protocol
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """What an epoch (counted from 1) gave: training loss and validation under `popular-100`."""
+
+    epoch: int
+    seconds: float
+    metrics: tuple[MetricValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Per user, in the data set's user order, how many candidates beat or equal the target.
+
+    Attributes:
+        greater: candidates that score above the target, int32, shape (users,).
+        equal: other candidates that score the same as the target, int32, shape (users,).
+    """
+
+    split: Split
+    protocol: Protocol
+    greater: NDArray[np.int32]
+    equal: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """A finished trial: everything is read at `best_epoch`, chosen on validation alone.
+
+    Attributes:
+        best_epoch: epoch (from 1) with the highest validation NDCG@10 under `popular-100`.
+        epochs: epochs trained.
+        stopped_by: `patience` or the `epochs` budget.
+        metrics: means over users, validation and test, each protocol.
+        ranks: the counts that the metrics and paired tests come from.
+        n_parameters: trainable numbers of the network.
+        seconds: wall-clock time of training and evaluation.
+    """
+
+    best_epoch: int
+    epochs: int
+    stopped_by: Literal["patience", "epochs"]
+    metrics: tuple[MetricValue, ...]
+    ranks: tuple[Ranks, ...]
+    n_parameters: int
+    seconds: float

@@ -1,0 +1,1 @@
+"""Many trials: definition, plan, dispatch and the results database."""
