@@ -1,0 +1,225 @@
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.config import DatasetConfig, SyntheticConfig, TrainingConfig
+from model.data.batches import TrainingBatches, evaluation_batches, windows
+from model.data.prepare import load_prepared, prepare
+
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def data(interactions_of):
+    """Two users: items 1..6 one day apart, and 6, 5, 4 at noon of days 2, 3, 7; catalogue 1..6."""
+    rows = [("u", item, item * DAY) for item in range(1, 7)]
+    rows += [("v", item, day * DAY + DAY // 2) for item, day in ((6, 2), (5, 3), (4, 7))]
+    rows += [("w", item, 0) for item in range(1, 7)] * 2
+    return prepare(interactions_of(rows), DatasetConfig(name="two", min_interactions=3))
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    recipe = SyntheticConfig(recipe="order", users=300, items=50, events=40)
+    config = DatasetConfig(name="planted", synthetic=recipe)
+    return load_prepared(config, tmp_path_factory.getbasetemp())
+
+
+def epochs_of(data, *, n_epochs=1, seeds=(0, 1), max_len=20, **training):
+    batches = TrainingBatches(
+        data,
+        TrainingConfig(**training),
+        max_len=max_len,
+        order_rng=np.random.default_rng(seeds[0]),
+        mask_rng=np.random.default_rng(seeds[1]),
+    )
+    return [list(batches) for _ in range(n_epochs)]
+
+
+def test_windows_end_every_w_events_before_the_end_while_full(interactions_of):
+    rows = [("u", time % 3, time) for time in range(10)]  # prefix of 8
+    data = prepare(interactions_of(rows), DatasetConfig(name="one", min_interactions=3))
+    cut = windows(data, max_len=3, train_window=2)
+    assert cut.ends.tolist() == [8, 6, 4]  # 2 is shorter than 3
+    assert cut.starts.tolist() == [5, 3, 1]
+
+
+def test_a_short_prefix_is_one_window(data):
+    cut = windows(data, max_len=50, train_window=100)
+    assert cut.starts.tolist() == [0, 6, 9]
+    assert cut.ends.tolist() == [6 - 2, 9 - 2, 21 - 2]
+
+
+@given(
+    lengths=st.lists(st.integers(3, 40), min_size=1, max_size=5),
+    max_len=st.integers(2, 12),
+    train_window=st.integers(1, 12),
+)
+def test_windows_agree_with_a_plain_loop(interactions_of, lengths, max_len, train_window):
+    rows = [(u, t % 2, t) for u, length in enumerate(lengths) for t in range(length)]
+    rows += [("99", item, 0) for item in range(2) for _ in range(3)]
+    data = prepare(interactions_of(rows), DatasetConfig(name="any", min_interactions=3))
+    expected = []
+    for first, stop in zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist(), strict=True):
+        end = stop - 2
+        while True:
+            expected.append((max(first, end - max_len), end))
+            end -= train_window
+            if end - first < max_len:
+                break
+    cut = windows(data, max_len=max_len, train_window=train_window)
+    assert list(zip(cut.starts.tolist(), cut.ends.tolist(), strict=True)) == expected
+
+
+def test_training_batches_restore_to_the_training_prefixes(data):
+    [[batch]] = epochs_of(data, mask_probability=0.5)
+    restored = torch.where(batch.labels > 0, batch.labels, batch.items).tolist()
+    assert sorted(restored) == [
+        [0] * 9 + [6],
+        [0] * 6 + [1, 2, 3, 4],  # 5 and 6 are held out
+        [1, 2, 3, 4, 5, 6, 1, 2, 3, 4],
+    ]
+
+
+def test_a_batch_is_cut_to_its_longest_sequence(data):
+    for _ in range(3):
+        [batches] = epochs_of(data, batch=1, mask_probability=1.0)
+        assert sorted(batch.items.shape[1] for batch in batches) == [1, 4, 10]
+
+
+def test_padding_repeats_the_oldest_time_and_day_under_item_zero(data):
+    [[batch]] = epochs_of(data, mask_probability=1.0)
+    rows = {
+        tuple(times): days
+        for times, days in zip(batch.times.tolist(), batch.days.tolist(), strict=True)
+    }
+    assert rows[(DAY,) * 7 + (2 * DAY, 3 * DAY, 4 * DAY)] == [1] * 7 + [2, 3, 4]
+
+
+def test_held_out_items_do_not_change_training(planted):
+    poisoned = planted.items.copy()
+    poisoned[planted.offsets[1:] - 1] = 1
+    poisoned[planted.offsets[1:] - 2] = 2
+    [clean] = epochs_of(planted)
+    [other] = epochs_of(replace(planted, items=poisoned))
+    assert len(clean) == len(other) == 2
+    for one, two in zip(clean, other, strict=True):
+        assert torch.equal(one.items, two.items)
+        assert torch.equal(one.labels, two.labels)
+
+
+def test_the_cloze_masks_rho_of_the_events_eight_in_ten_by_the_mask_one_by_a_random_item(planted):
+    epochs = epochs_of(planted, n_epochs=40, mask_probability=0.3, train_window=10)
+    batches = [batch for epoch in epochs for batch in epoch]
+    items = torch.cat([batch.items.ravel() for batch in batches])
+    labels = torch.cat([batch.labels.ravel() for batch in batches])
+    chosen = labels > 0
+    n_items = planted.n_items
+    assert chosen.sum() / (items > 0).sum() == pytest.approx(0.3, abs=0.005)
+    masked, kept = items[chosen] == n_items + 1, items[chosen] == labels[chosen]
+    assert masked.float().mean() == pytest.approx(0.8, abs=0.005)
+    # A random item is the right one once in n_items.
+    assert kept.float().mean() == pytest.approx(0.1 + 0.1 / n_items, abs=0.005)
+    random_items = items[chosen & (items != n_items + 1) & (items != labels)]
+    counts = np.bincount(random_items.numpy(), minlength=n_items + 1)
+    assert counts[0] == 0
+    assert counts[1:].min() > 0.75 * counts[1:].mean()
+    assert items[~chosen].max() <= n_items
+
+
+def test_padding_is_never_chosen(data):
+    [[batch]] = epochs_of(data, mask_probability=1.0)
+    assert ((batch.labels > 0) == (batch.items > 0)).all()
+    assert (batch.labels > 0).sum() == 4 + 1 + 10
+
+
+def test_an_epoch_reads_every_window_once_and_keeps_the_last_partial_batch(planted):
+    n_windows = len(windows(planted, max_len=20, train_window=10).ends)
+    [batches] = epochs_of(planted, batch=64, train_window=10)
+    assert [len(batch.items) for batch in batches[:-1]] == [64] * (n_windows // 64)
+    assert len(batches[-1].items) == n_windows % 64 > 0
+
+
+def test_a_batch_without_a_chosen_position_is_left_out(data):
+    assert epochs_of(data, mask_probability=1e-12) == [[]]
+
+
+def test_equal_generators_give_equal_batches_and_epochs_differ(planted):
+    one, two = epochs_of(planted, n_epochs=2), epochs_of(planted, n_epochs=2)
+    for left, right in zip(chain(*one), chain(*two), strict=True):
+        assert torch.equal(left.items, right.items)
+        assert torch.equal(left.labels, right.labels)
+    assert not torch.equal(one[0][0].times, one[1][0].times)
+
+
+def test_order_and_masks_come_from_two_generators(planted):
+    [[first, *_]] = epochs_of(planted, seeds=(0, 1))
+    [[other_masks, *_]] = epochs_of(planted, seeds=(0, 2))
+    [[other_order, *_]] = epochs_of(planted, seeds=(3, 1))
+    assert torch.equal(first.times, other_masks.times)
+    assert not torch.equal(first.labels, other_masks.labels)
+    assert not torch.equal(first.times, other_order.times)
+    assert torch.equal(first.labels > 0, other_order.labels > 0)  # all windows have 20 events
+
+
+def inputs(data, split, *, max_len=50, target_time="actual", batch=9):
+    pairs = evaluation_batches(data, split, max_len=max_len, target_time=target_time, batch=batch)
+    return list(pairs)
+
+
+def test_the_validation_input_is_the_training_prefix_and_the_mask_at_the_targets_time(data):
+    [(users, batch)] = inputs(data, "validation")
+    assert users.tolist() == [0, 1, 2]
+    assert batch.items[:2, -5:].tolist() == [[1, 2, 3, 4, 7], [0, 0, 0, 6, 7]]
+    assert batch.days[:2, -2:].tolist() == [[4, 5], [2, 3]]
+    assert batch.times[:2, -2:].tolist() == [[4 * DAY, 5 * DAY], [2.5 * DAY, 3.5 * DAY]]
+
+
+def test_the_test_input_includes_the_validation_item(data):
+    [(_, batch)] = inputs(data, "test")
+    assert batch.items[:2, -4:].tolist() == [[3, 4, 5, 7], [0, 6, 5, 7]]
+    assert batch.days[:2, -3:].tolist() == [[4, 5, 6], [2, 3, 7]]
+
+
+def test_with_target_time_last_the_mask_has_the_time_of_the_event_before(data):
+    [(_, actual)] = inputs(data, "test")
+    [(_, last)] = inputs(data, "test", target_time="last")
+    assert last.items.tolist() == actual.items.tolist()
+    assert last.days[:2, -3:].tolist() == [[4, 5, 5], [2, 3, 3]]
+    assert last.times[:2, -1].tolist() == [5 * DAY, 3.5 * DAY]
+
+
+def test_only_the_newest_events_fit_beside_the_mask(data):
+    [(_, batch)] = inputs(data, "test", max_len=3)
+    assert batch.items.tolist() == [[4, 5, 7], [6, 5, 7], [4, 5, 7]]
+
+
+def test_evaluation_batches_hold_every_user_once_in_order(planted):
+    pairs = inputs(planted, "test", batch=128, max_len=10)
+    assert [len(users) for users, _ in pairs] == [128, 128, 44]
+    assert np.concatenate([users for users, _ in pairs]).tolist() == list(range(300))
+    assert all(batch.items.shape == (len(users), 10) for users, batch in pairs)
+
+
+def test_the_input_of_a_target_never_holds_the_target_or_what_follows(planted):
+    poisoned = planted.items.copy()
+    poisoned[planted.offsets[1:] - 1] = 1
+    for split, changed in (("test", poisoned), ("validation", poisoned.copy())):
+        if split == "validation":
+            changed[planted.offsets[1:] - 2] = 1
+        [(_, clean)] = inputs(planted, split, batch=300)
+        [(_, other)] = inputs(replace(planted, items=changed), split, batch=300)
+        assert torch.equal(clean.items, other.items)
+
+
+def test_a_batch_moves_to_a_device_whole(data):
+    [[batch]] = epochs_of(data, mask_probability=1.0)
+    moved = batch.to("meta")
+    tensors = (moved.items, moved.times, moved.days, moved.labels)
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert {tensor.dtype for tensor in tensors} == {torch.int64}

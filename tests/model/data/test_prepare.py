@@ -1,0 +1,233 @@
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.config import DatasetConfig, SyntheticConfig
+from model.data import sources
+from model.data.formats import Columns
+from model.data.prepare import VERSION, load_prepared, prepare
+from model.data.synthetic import generate
+from model.errors import RequestError
+
+DAY = 86_400
+
+
+def config(**options):
+    return DatasetConfig(name="tiny", **{"min_interactions": 3, **options})
+
+
+def histories(data):
+    """Return {raw user: [raw items in order]}."""
+    return {
+        str(user): data.item_ids[data.items[data.offsets[n] : data.offsets[n + 1]] - 1].tolist()
+        for n, user in enumerate(data.user_ids)
+    }
+
+
+# `rare` occurs once, so P is left with 2 events and goes; then x is left with 2 of its 3.
+RARE_ITEM_THEN_USER = [
+    *[("P", "rare", 1), ("P", "x", 2), ("P", "a", 3)],
+    *[("Q", "x", 1), ("Q", "a", 2), ("Q", "a", 3), ("Q", "b", 4)],
+    *[("R", "x", 1), ("R", "a", 2), ("R", "b", 3), ("R", "b", 4)],
+]
+
+
+def test_core_once_filters_items_then_users_and_stops(interactions_of):
+    data = prepare(interactions_of(RARE_ITEM_THEN_USER), config(core="once"))
+    assert histories(data) == {"Q": ["x", "a", "a", "b"], "R": ["x", "a", "b", "b"]}
+
+
+def test_core_iterate_filters_until_nothing_changes(interactions_of):
+    data = prepare(interactions_of(RARE_ITEM_THEN_USER), config(core="iterate"))
+    assert histories(data) == {"Q": ["a", "a", "b"], "R": ["a", "b", "b"]}
+
+
+def test_events_are_in_order_of_time_then_of_the_files_rows(interactions_of):
+    rows = [("u", "b", 9), ("u", "c", 5), ("v", "a", 5), ("u", "a", 5), ("u", "b", 5)]
+    rows += [("v", "b", 5), ("v", "c", 4), ("v", "a", 6), ("v", "c", 6)]
+    data = prepare(interactions_of(rows), config())
+    assert histories(data) == {"u": ["c", "a", "b", "b"], "v": ["c", "a", "b", "a", "c"]}
+    assert data.timestamps.tolist() == [5, 5, 5, 9, 4, 5, 5, 6, 6]
+    assert data.offsets.tolist() == [0, 4, 9]
+
+
+def test_whole_number_ids_are_sorted_as_numbers(interactions_of):
+    rows = [(user, item, 0) for user in (10, 9) for item in (100, 20, 3)]
+    data = prepare(interactions_of(rows * 2), config())
+    assert data.user_ids.tolist() == ["9", "10"]
+    assert data.item_ids.tolist() == ["3", "20", "100"]
+    assert data.items.tolist() == [3, 2, 1, 3, 2, 1] * 2
+
+
+def test_one_id_that_is_no_number_makes_all_sort_by_code_point(interactions_of):
+    rows = [("u", item, 0) for item in ("é", "z", "10", "9", "Z")]
+    data = prepare(interactions_of(rows * 3), config())
+    assert data.item_ids.tolist() == ["10", "9", "Z", "z", "é"]
+
+
+def test_ids_that_are_equal_as_numbers_stay_two(interactions_of):
+    rows = [("u", item, 0) for item in ("7", "007")] * 3
+    assert prepare(interactions_of(rows), config()).item_ids.tolist() == ["007", "7"]
+
+
+def test_days_are_whole_utc_days_since_the_first_day_that_is_left(interactions_of):
+    rows = [("gone", "rare", 0), *[("u", "a", 5 * DAY + second) for second in (100, DAY - 1, DAY)]]
+    rows += [("u", "b", t * DAY + 7) for t in (6, 7, 9)]
+    data = prepare(interactions_of(rows), config())
+    # From 00:01:40 to 23:59:59 is one day, though 5 * DAY + 100 + DAY is more than a second later.
+    assert data.days.tolist() == [5 - 5, 5 - 5, 6 - 5, 6 - 5, 7 - 5, 9 - 5]
+    assert data.n_days == 5
+
+
+def test_popularity_counts_every_event_with_the_held_out_ones(interactions_of):
+    rows = [("u", item, time) for time, item in enumerate("aaabbbb")]
+    assert prepare(interactions_of(rows), config()).popularity.tolist() == [0, 3, 4]
+
+
+def test_min_rating_is_inclusive_and_comes_before_the_other_filters(interactions_of):
+    rows = [("u", item, time, 4.0) for time, item in enumerate("aaabbb")]
+    rows += [("u", "c", 10, 4.0), ("u", "c", 11, 4.0), ("u", "c", 12, 3.5)]
+    data = prepare(interactions_of(rows), config(min_rating=4.0))
+    assert histories(data) == {"u": ["a", "a", "a", "b", "b", "b"]}
+
+
+def test_min_rating_without_ratings_is_refused(interactions_of):
+    with pytest.raises(RequestError, match=r"min_rating needs ratings, .*min_rating=4\.0 and tiny"):
+        prepare(interactions_of([("u", "a", 1)]), config(min_rating=4.0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "left"), [([("u", "a", 1)] * 2, "got 0 and 0"), ([("u", "a", 1)] * 3, "got 1 and 1")]
+)
+def test_too_little_left_after_filtering_is_refused_with_the_options(interactions_of, rows, left):
+    with pytest.raises(RequestError, match=f"{left} of {len(rows)} rows of tiny .core: once, min_"):
+        prepare(interactions_of(rows), config())
+
+
+def test_arrays_are_read_only_and_of_the_declared_types(interactions_of):
+    data = prepare(interactions_of(RARE_ITEM_THEN_USER), config())
+    arrays = {f.name: getattr(data, f.name) for f in fields(data)}
+    arrays |= {"negatives": data.negatives["popular-100"]}
+    arrays = {name: a for name, a in arrays.items() if isinstance(a, np.ndarray)}
+    assert {name: str(a.dtype) for name, a in arrays.items() if a.dtype.kind == "i"} == {
+        "items": "int32",
+        "timestamps": "int64",
+        "days": "int32",
+        "offsets": "int64",
+        "popularity": "int64",
+        "negatives": "int32",
+    }
+    assert len(arrays) == 8
+    assert not any(a.flags.writeable for a in arrays.values())
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.sampled_from("uvw"), st.sampled_from("abcd"), st.integers(0, 3)),
+        max_size=60,
+    ),
+    core=st.sampled_from(["once", "iterate"]),
+)
+def test_preparation_agrees_with_plain_loops(interactions_of, rows, core):
+    left = rows
+    while True:
+        before = left
+        items = Counter(item for _, item, _ in left)
+        left = [row for row in left if items[row[1]] >= 3]
+        users = Counter(user for user, _, _ in left)
+        left = [row for row in left if users[row[0]] >= 3]
+        if core == "once" or left == before:
+            break
+    expected = defaultdict(list)
+    for user, item, _ in sorted(left, key=lambda row: (row[0], row[2])):
+        expected[user].append(item)
+    if len({item for _, item, _ in left}) < 2:
+        return
+    assert histories(prepare(interactions_of(rows), config(core=core))) == expected
+
+
+def test_the_fingerprint_sees_every_option_but_the_name_and_the_recipe(interactions_of):
+    rows = interactions_of([(*row, 5.0) for row in RARE_ITEM_THEN_USER * 2])
+    other = {"core": "iterate", "min_interactions": 4, "min_rating": 1.0}
+    assert {*other, "name", "synthetic"} == set(DatasetConfig.model_fields)
+    configs = [config(), *(config(**{option: value}) for option, value in other.items())]
+    assert len({prepare(rows, c).fingerprint for c in configs}) == 4
+    renamed = config().model_copy(update={"name": "other"})
+    assert prepare(rows, renamed).fingerprint == prepare(rows, config()).fingerprint
+
+
+def test_the_fingerprint_sees_the_order_of_rows_with_equal_times(interactions_of):
+    rows = [("u", item, 1) for item in "aaabbb"]
+    one, other = (prepare(interactions_of(r), config()).fingerprint for r in (rows, rows[::-1]))
+    assert one != other
+
+
+def test_other_arrays_need_another_version(interactions_of):
+    # Whoever has to change the second line has changed the preparation: raise VERSION.
+    rows = [(user, (user + step) % 9, step) for user in range(9) for step in range(6)]
+    data = prepare(interactions_of(rows), config())
+    drawn = data.negatives["popular-100"][:, :3].tolist()
+    assert (VERSION, data.fingerprint[:16]) == (1, "931f3ac1bf9dc62b")
+    assert drawn == [
+        [8, 7, 9],
+        [9, 8, 1],
+        [9, 2, 1],
+        [3, 2, 1],
+        [2, 4, 3],
+        [4, 5, 3],
+        [4, 6, 5],
+        [6, 7, 5],
+        [7, 8, 6],
+    ]
+
+
+def test_preparation_depends_on_neither_time_zone_nor_hash_seed():
+    script = (
+        "import hashlib; from model.config import *; from model.data.prepare import load_prepared;"
+        "c = DatasetConfig(name='s', synthetic=SyntheticConfig(recipe='order', users=20));"
+        "d = load_prepared(c, None);"
+        "print(d.fingerprint, *(hashlib.sha256(a.tobytes()).hexdigest() for a in"
+        " (d.items, d.timestamps, d.days, d.offsets, d.negatives['popular-100'])))"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", script],
+            env=os.environ | {"TZ": zone, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for zone, seed in [("Asia/Seoul", "1"), ("America/Los_Angeles", "2")]
+    ]
+    assert printed[0] == printed[1]
+    assert len(printed[0].split()) == 6
+
+
+def test_a_declared_synthetic_data_set_is_generated_not_loaded(tmp_path):
+    synthetic = SyntheticConfig(recipe="order", users=20)
+    declared = DatasetConfig(name="planted", synthetic=synthetic)
+    data = load_prepared(declared, tmp_path)
+    assert data.fingerprint == prepare(generate(synthetic), declared).fingerprint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_any_other_data_set_is_loaded_from_the_folder(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text("user,item,timestamp\n" + "u,a,1\nu,b,2\n" * 5)
+    sources.import_file(file, name="mine", folder=tmp_path / "data", columns=Columns())
+    data = load_prepared(DatasetConfig(name="mine"), tmp_path / "data")
+    assert (data.name, data.n_items, data.offsets.tolist()) == ("mine", 2, [0, 10])
+
+
+def test_prepared_data_survives_pickling(interactions_of):
+    data = prepare(interactions_of(RARE_ITEM_THEN_USER), config())
+    copy = pickle.loads(pickle.dumps(data))
+    assert histories(copy) == histories(data)
