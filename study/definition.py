@@ -1,0 +1,213 @@
+"""`studies.yaml` as frozen values: data sets, defaults and studies, or every mistake at once.
+
+A mistake names file, line, key, the rule, the value found and the next step (`study.mistakes`).
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from model.config import DatasetConfig, Section, SyntheticConfig
+from model.errors import RequestError
+from study import located, mistakes
+from study.declared import (
+    Datasets,
+    Gpus,
+    Grid,
+    Name,
+    NoEarlyStop,
+    OrEmpty,
+    Seeds,
+    Settings,
+    Subsets,
+    Text,
+    WholeGrid,
+)
+from study.space import FACTORS, Value
+
+
+class Resources(Section):
+    """What one trial holds while it runs: whole CPUs (its threads) and GPUs, shares allowed."""
+
+    cpus: int = Field(default=1, ge=1)
+    gpus: Gpus = 0.0
+
+
+class Study(Section):
+    """A question and the product of choices that is to answer it.
+
+    Attributes:
+        name: its key in the file.
+        question: what it asks, in a sentence.
+        datasets: names of declared data sets.
+        embeddings: the subsets, each in canonical order.
+        grid: the values of each factor that the study sets (one) or sweeps (more).
+        seeds: replicates of every arm.
+        search: how points are chosen; the whole grid.
+        stop_early: null: every trial is trained until its own end.
+        resources: what one trial holds while it runs.
+    """
+
+    name: str
+    question: Text
+    datasets: Datasets
+    embeddings: Subsets
+    grid: Grid = Field(default_factory=dict)
+    seeds: Seeds = (0,)
+    search: WholeGrid = "grid"
+    stop_early: NoEarlyStop = None
+    resources: OrEmpty[Resources] = Resources()
+
+
+class _DeclaredDataset(DatasetConfig):
+    defaults: Settings = Field(default_factory=dict)
+
+
+class _File(Section):
+    datasets: dict[Name, _DeclaredDataset]
+    defaults: Settings = Field(default_factory=dict)
+    studies: dict[Name, Study]
+
+
+class StudyFile(Section):
+    """Everything that one file declares.
+
+    Attributes:
+        path: the file, as it was asked for.
+        datasets: how each data set is prepared, by name.
+        dataset_defaults: factor values that hold on one data set, before `defaults`.
+        defaults: factor values that hold where a study and its data set say nothing.
+        studies: the studies by name, in the file's order.
+    """
+
+    path: Path
+    datasets: dict[str, DatasetConfig]
+    dataset_defaults: dict[str, dict[str, Value]]
+    defaults: dict[str, Value]
+    studies: dict[str, Study]
+
+
+def load_studies(path: Path) -> StudyFile:
+    """Read a studies file.
+
+    Raises:
+        RequestError: the file cannot be read, or has mistakes; all of them are in the message,
+            in the file's order.
+    """
+    text = _file_text(path)
+    document = located.read(text)
+    found = list(document.mistakes)
+    file: _File | None = None
+    if document.value is not None or not found:  # else the text is no YAML: nothing to check
+        body = _with_names(document, found)
+        try:
+            file = _File.model_validate(body)
+        except ValidationError as error:
+            found += mistakes.from_pydantic(error, document, known_keys)
+        found += _undeclared_datasets(document)
+    if file is None or found:
+        raise RequestError(mistakes.message(path, found))
+    fields = tuple(DatasetConfig.model_fields)
+    return StudyFile(
+        path=path,
+        datasets={
+            name: DatasetConfig(**{field: getattr(dataset, field) for field in fields})
+            for name, dataset in file.datasets.items()
+        },
+        dataset_defaults={name: dataset.defaults for name, dataset in file.datasets.items()},
+        defaults=file.defaults,
+        studies=file.studies,
+    )
+
+
+def study_named(file: StudyFile, name: str) -> Study:
+    """Return one study of a file.
+
+    Raises:
+        RequestError: no study has this name; the message lists the names.
+    """
+    if name not in file.studies:
+        names = ", ".join(file.studies) or "none"
+        raise RequestError(
+            f"a study must be declared in {file.path}, got {name!r}; "
+            f"{mistakes.suggestion(name, file.studies)}declared studies: {names}"
+        )
+    return file.studies[name]
+
+
+def known_keys(path: located.Path) -> tuple[str, ...]:
+    """Return the keys that the mapping at this path may have; none where names are free."""
+    known: Iterable[str] = ()
+    match path:
+        case ():
+            known = _File.model_fields
+        case ("datasets", _):
+            known = _DeclaredDataset.model_fields
+        case ("datasets", _, "synthetic"):
+            known = SyntheticConfig.model_fields
+        case ("studies", _):
+            known = Study.model_fields
+        case ("studies", _, "resources"):
+            known = Resources.model_fields
+        case ("defaults",) | ("datasets", _, "defaults") | ("studies", _, "grid"):
+            known = FACTORS
+    # A data set's and a study's name is the key above its body, never a key inside.
+    return tuple(name for name in known if name != "name")
+
+
+def _with_names(document: located.Located, found: list[located.Mistake]) -> object:
+    """Put each data set's and study's key into its body, where the frozen values carry it."""
+    if not isinstance(document.value, dict):
+        return document.value
+    body = dict(document.value)
+    for section in ("datasets", "studies"):
+        declared = body.get(section)
+        if not isinstance(declared, dict):
+            continue
+        body[section] = {}
+        for name, fields in declared.items():
+            if isinstance(fields, dict) and "name" in fields:
+                path = (section, name, "name")
+                text = "unknown key: the name is the key above it; remove name"
+                found.append(located.Mistake(document.line(path), located.key(path), text))
+            bare = {} if fields is None else fields
+            body[section][name] = {**bare, "name": name} if isinstance(bare, dict) else bare
+    return body
+
+
+def _undeclared_datasets(document: located.Located) -> list[located.Mistake]:
+    """Compare what studies name with what is declared, also where other mistakes stand."""
+    body = document.value if isinstance(document.value, dict) else {}
+    declared, studies = body.get("datasets"), body.get("studies")
+    if not isinstance(declared, dict) or not isinstance(studies, dict):
+        return []
+    found = []
+    for study, fields in studies.items():
+        named = fields.get("datasets") if isinstance(fields, dict) else None
+        listed = named if isinstance(named, tuple) else (named,)
+        for index, name in enumerate(listed):
+            if isinstance(name, str) and name not in declared:
+                path = ("studies", study, "datasets", *((index,) if named is listed else ()))
+                text = mistakes.unknown_word(
+                    name, declared, what="a data set must be declared under datasets"
+                )
+                found.append(located.Mistake(document.line(path), located.key(path), text))
+    return found
+
+
+def _file_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        step = "name the file with -f FILE, or go to the folder that holds it"
+        raise RequestError(f"the studies file must exist, there is no {path}; {step}") from None
+    except UnicodeDecodeError as error:
+        raise RequestError(
+            f"{path}: must be text in UTF-8, byte {error.start} is not; save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise RequestError(
+            f"the studies file must be readable, {path} is not ({error.strerror}); "
+            "name another file with -f FILE"
+        ) from None
