@@ -1,0 +1,318 @@
+"""The commands that define, plan, dispatch and feed studies; `analysis.cli` adds the reading ones.
+
+Only this layer prints. Heavy libraries are imported inside the command that needs them, so that
+every other command starts fast.
+"""
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from model.errors import RequestError
+
+if TYPE_CHECKING:
+    from study.definition import Resources
+    from study.dispatch import Dispatcher
+    from study.execute import Failed, Failure
+    from study.plan import Plan
+
+app = typer.Typer(
+    name="meantime",
+    help="Ablation and hyperparameter studies of MEANTIME, a time-aware sequential recommender.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Data sets: download, import, list.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+SOME_FAILED = 1
+"""Exit code when a study is left with trials that are not complete."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as a shell gives it."""
+
+StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name in the file.")]
+StudiesFile = Annotated[
+    Path, typer.Option("--file", "-f", help="The file that declares data sets and studies.")
+]
+StoreUrl = Annotated[
+    str,
+    typer.Option(
+        "--store", envvar="MEANTIME_STORE", help="The results database: an SQLAlchemy URL."
+    ),
+]
+DEFAULT_FILE = Path("studies.yaml")
+DEFAULT_STORE = "sqlite:///results.db"
+
+
+class PlanFormat(StrEnum):
+    """How `plan` prints."""
+
+    table = "table"
+    json = "json"
+
+
+class RetryClass(StrEnum):
+    """Failed trials of earlier launches that a launch runs again."""
+
+    all = "all"
+    none = "none"
+    oom = "oom"
+    diverged = "diverged"
+    error = "error"
+
+
+def out() -> Console:
+    """Return the console for results (standard output)."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def err() -> Console:
+    """Return the console for progress and messages (standard error)."""
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def planned(study: str, file: Path) -> "Plan":
+    """Read the file and plan the study that it declares.
+
+    Raises:
+        RequestError: the file has mistakes, or no study of that name.
+    """
+    from study.definition import load_studies, study_named  # noqa: PLC0415
+    from study.plan import plan  # noqa: PLC0415
+
+    declared = load_studies(file)
+    return plan(study_named(declared, study), declared)
+
+
+@app.command("plan")
+def plan_command(
+    study: StudyName,
+    file: StudiesFile = DEFAULT_FILE,
+    output: Annotated[PlanFormat, typer.Option("--format", help="How to print.")] = (
+        PlanFormat.table
+    ),
+) -> None:
+    """Count and list a study's cells and trials; trains nothing and needs no data."""
+    import json  # noqa: PLC0415
+
+    from study.plan import as_json  # noqa: PLC0415
+
+    what = planned(study, file)
+    if output is PlanFormat.json:
+        sys.stdout.write(json.dumps(as_json(what)) + "\n")
+        return
+    from study.plan_table import plan_table  # noqa: PLC0415
+
+    out().print(plan_table(what))
+
+
+@app.command("launch")
+def launch_command(
+    study: StudyName,
+    file: StudiesFile = DEFAULT_FILE,
+    store: StoreUrl = DEFAULT_STORE,
+    address: Annotated[
+        str | None,
+        typer.Option(help="host:port of an existing Ray cluster, or auto; default: this machine."),
+    ] = None,
+    max_concurrent: Annotated[
+        int | None, typer.Option(min=1, help="At most so many trials at once.")
+    ] = None,
+    retry: Annotated[
+        RetryClass, typer.Option(help="Which failed trials of earlier launches to run again.")
+    ] = RetryClass.all,
+    serial: Annotated[
+        bool, typer.Option("--serial", help="One trial after the other in this process, no Ray.")
+    ] = False,
+) -> None:
+    """Train every trial of a study that is not complete; safe to interrupt and to repeat."""
+    from model.data.sources import data_folder  # noqa: PLC0415
+    from study.execute import FAILURES  # noqa: PLC0415
+    from study.launch import RETRIED, backlog, launch, prepare_datasets  # noqa: PLC0415
+    from study.plan import require_trials  # noqa: PLC0415
+    from study.progress import Progress, duration, trial_name  # noqa: PLC0415
+    from study.store import Store  # noqa: PLC0415
+
+    what = planned(study, file)
+    require_trials(what)
+    resources = what.study.resources
+    classes: tuple[Failure, ...] = {
+        RetryClass.all: RETRIED,
+        RetryClass.none: (),
+    }.get(retry, tuple(f for f in FAILURES if f == retry.value))
+    console = err()
+    datasets = prepare_datasets(what, data_folder(os.environ))
+    with Store.open(store) as opened, opened.claim():
+        left = backlog(what, opened, datasets=datasets, retry=classes)
+        say = console.print
+        if left.lost:
+            say(f"{len(left.lost)} attempts of a launch that died are marked lost.")
+        if left.stale:
+            say(f"{len(left.stale)} results belong to other data (fingerprint) and run again.")
+        if left.left_failed:
+            say(f"{len(left.left_failed)} failed trials stay as they are (--retry {retry.value}).")
+        if not left.trials:
+            say(
+                f"Nothing to start: {left.complete} of {len(what.trials)} trials of {study} are "
+                f"complete in {store}."
+            )
+            raise typer.Exit(SOME_FAILED if left.left_failed else 0)
+        say(
+            f"{study}: {len(what.trials)} trials, {left.complete} complete, "
+            f"{len(left.trials)} to run; results go to {store}"
+        )
+        slots = _slots(resources, serial=serial, max_concurrent=max_concurrent)
+        labels = {trial.id: trial_name(trial, what) for trial in what.trials.values()}
+        progress = Progress(
+            console,
+            total=len(left.trials) + left.complete,
+            complete=left.complete,
+            label=labels.__getitem__,
+            slots=slots,
+        )
+        dispatcher = _dispatcher(
+            resources, serial=serial, address=address, max_concurrent=max_concurrent
+        )
+        with progress:
+            outcome = launch(
+                left.trials, store=opened, dispatcher=dispatcher, datasets=datasets, watch=progress
+            )
+        states = opened.states(list(what.trials))
+    complete = sum(state == "complete" for state in states.values())
+    say(f"{complete} of {len(what.trials)} trials complete in {duration(progress.seconds)}.")
+    _list_failures(console, outcome.failed, labels)
+    if outcome.interrupted:
+        say(f"Interrupted. `meantime launch {study}` continues with the trials that are left.")
+        raise typer.Exit(INTERRUPTED)
+    if complete < len(what.trials):
+        raise typer.Exit(SOME_FAILED)
+
+
+def _list_failures(console: Console, failed: "dict[str, Failed]", labels: dict[str, str]) -> None:
+    """Print every failure once more, at the end, where it cannot scroll away."""
+    for trial_id, failure in failed.items():
+        console.print(
+            f"failed: {trial_id} {labels[trial_id]}: {failure.failure}: {failure.message}",
+            markup=False,
+        )
+
+
+def _slots(resources: "Resources", *, serial: bool, max_concurrent: int | None) -> int:
+    """Return how many trials this machine would train at once, for the estimate of time left."""
+    if serial:
+        return 1
+    cpus = (os.cpu_count() or 1) // resources.cpus
+    return min(max(1, cpus), max_concurrent or cpus)
+
+
+def _dispatcher(
+    resources: "Resources", *, serial: bool, address: str | None, max_concurrent: int | None
+) -> "Dispatcher":
+    """Return what runs the trials: this process, or Ray."""
+    if serial:
+        if address is not None or max_concurrent is not None:
+            raise RequestError(
+                "--serial trains in this process: it takes neither --address nor "
+                "--max-concurrent; leave them out"
+            )
+        from study.dispatch import SerialDispatcher  # noqa: PLC0415
+
+        return SerialDispatcher(resources)
+    from study.ray_dispatch import RayDispatcher  # noqa: PLC0415
+
+    return RayDispatcher(resources, address=address, max_concurrent=max_concurrent)
+
+
+@app.command("train")
+def train_command(
+    settings: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="A factor, e.g. embeddings=day+pos."),
+    ],
+    file: StudiesFile = DEFAULT_FILE,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    device: Annotated[str, typer.Option(help="A torch device.")] = "cpu",
+) -> None:
+    """Train one trial here and now, print each epoch, store nothing: for a look or a debugger."""
+    from model.data.prepare import load_prepared  # noqa: PLC0415
+    from model.data.sources import data_folder  # noqa: PLC0415
+    from model.results import EpochReport  # noqa: PLC0415
+    from model.train import train  # noqa: PLC0415
+    from study.definition import load_studies  # noqa: PLC0415
+    from study.plan import single_trial  # noqa: PLC0415
+
+    trial = single_trial(load_studies(file), settings)
+    config = trial.config()
+    data = load_prepared(config.dataset, data_folder(os.environ))
+    console = out()
+    console.print(f"{trial.id} {trial.label}")
+
+    def report(epoch: EpochReport) -> None:
+        values = "  ".join(f"{m.split} {m.metric} {m.value:.4f}" for m in epoch.metrics)
+        console.print(f"epoch {epoch.epoch}  {values}  {epoch.seconds:.1f} s")
+
+    result = train(config, data, report=report, threads=threads, device=device)
+    console.print(
+        f"best epoch {result.best_epoch} of {result.epochs} (stopped by {result.stopped_by}), "
+        f"{result.n_parameters} parameters, {result.seconds:.1f} s"
+    )
+    for metric in result.metrics:
+        console.print(f"{metric.split} {metric.protocol} {metric.metric} {metric.value:.4f}")
+
+
+@data_app.command("list")
+def data_list_command() -> None:
+    """List the data sets that can be fetched, and which are here."""
+    from rich.table import Table  # noqa: PLC0415
+
+    from model.data.catalogue import CATALOGUE  # noqa: PLC0415
+    from model.data.sources import data_folder, stored  # noqa: PLC0415
+
+    folder = data_folder(os.environ)
+    here = set(stored(folder))
+    table = Table("data set", "here", "what it is", box=None)
+    for name in sorted({*CATALOGUE, *here}):
+        known = CATALOGUE.get(name)
+        table.add_row(name, "yes" if name in here else "no", known.title if known else "imported")
+    out().print(table)
+    out().print(f"folder: {folder}", markup=False)
+
+
+@data_app.command("fetch")
+def data_fetch_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set of the catalogue.")],
+) -> None:
+    """Download a data set, check it, and keep it where trials find it."""
+    from model.data.sources import data_folder, fetch  # noqa: PLC0415
+
+    console = err()
+
+    def report(line: str) -> None:
+        console.print(line, markup=False)
+
+    path = fetch(name, folder=data_folder(os.environ), report=report)
+    out().print(f"{name} is in {path}", markup=False)
+
+
+@data_app.command("import")
+def data_import_command(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A local file.")],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="The data set's name.")],
+    user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
+    item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
+    time: Annotated[str, typer.Option(help="Column of times, seconds UTC.")] = "timestamp",
+    rating: Annotated[str | None, typer.Option(help="Column of ratings, if any.")] = None,
+) -> None:
+    """Read a local file as a data set: an official archive, or CSV and TSV with a header."""
+    from model.data.formats import Columns  # noqa: PLC0415
+    from model.data.sources import data_folder, import_file  # noqa: PLC0415
+
+    columns = Columns(user=user, item=item, time=time, rating=rating)
+    stored_at = import_file(path, name=name, folder=data_folder(os.environ), columns=columns)
+    out().print(f"{name} is in {stored_at}", markup=False)

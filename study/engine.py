@@ -1,0 +1,275 @@
+"""How the results database is reached: one engine that may write and one that cannot.
+
+The writer's transactions take the write lock when they begin, so that they never fail half-way;
+the reader's connection is read-only by itself, whatever SQL runs on it. Both check the schema's
+revision; only the writer creates it, once, however many processes start at the same time.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import QueuePool
+
+from model.errors import RequestError
+from study.schema import REVISION, VERSION_TABLE
+
+BUSY_SECONDS = 30
+"""How long a connection waits for another one's lock before it gives up."""
+
+_SETUP_KEY, _LAUNCH_KEY = 0x6D65616E_0001, 0x6D65616E_0002  # PostgreSQL's advisory locks
+_ADVICE = "give --store as sqlite:///results.db or postgresql://user@host/name"
+
+
+def writing(url: str) -> Engine:
+    """Return an engine that may write, with the schema created where there was none.
+
+    Raises:
+        RequestError: the URL, the path or the server does not work, or the schema is another.
+    """
+    address = _address(url)
+    with _refused(address):
+        path = _sqlite_path(address)
+        if path is None:
+            engine = create_engine(address, pool_size=2, max_overflow=2)
+            with _closed_if_refused(engine), engine.begin() as connection:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SETUP_KEY})
+                _create_or_check(connection, address)
+            return engine
+        _check_place(path)
+        with FileLock(f"{path}.setup.lock", timeout=BUSY_SECONDS):
+            _set_up_sqlite(address)
+        return _sqlite_writer(address, foreign_keys=True)
+
+
+def reading(url: str) -> Engine:
+    """Return an engine whose connections can change nothing and block no writer.
+
+    Raises:
+        RequestError: there is no such database, or its schema is another.
+    """
+    address = _address(url)
+    with _refused(address):
+        path = _sqlite_path(address)
+        if path is None:
+            # Default and per-transaction: a user's SQL can undo one of them, not both.
+            engine = create_engine(
+                address,
+                pool_size=2,
+                max_overflow=2,
+                connect_args={"options": "-c default_transaction_read_only=on"},
+                execution_options={"postgresql_readonly": True},
+            )
+        else:
+            if not path.is_file():
+                raise RequestError(
+                    f"results are read from a database that exists, got {path}; "
+                    "make it with `meantime launch STUDY` or name another with --store"
+                )
+            engine = _sqlite_reader(path)
+        with _closed_if_refused(engine), engine.connect() as connection:
+            found = revision(connection)
+            if found is None:
+                raise RequestError(
+                    f"{address} holds no results of meantime; "
+                    "fill it with `meantime launch STUDY` or name another with --store"
+                )
+            _check(found, address)
+    return engine
+
+
+@contextmanager
+def exclusive(engine: Engine) -> Iterator[None]:
+    """Hold the launch lock of a writer's database; the operating system frees it at a crash.
+
+    Raises:
+        RequestError: another process holds it.
+    """
+    busy = RequestError(
+        f"one launch writes to a store at a time, and another is writing to {engine.url}; "
+        "wait for it, stop it, or name another store with --store"
+    )
+    path = _sqlite_path(engine.url)
+    if path is not None:
+        lock = FileLock(f"{path}.lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise busy from None
+        try:
+            yield
+        finally:
+            lock.release()
+        return
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        key = {"key": _LAUNCH_KEY}
+        if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), key).scalar_one():
+            raise busy
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+
+
+def revision(connection: Connection) -> str | None:
+    """Return the schema's revision in this database, or None if it has no schema of ours."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    return None if found is None else str(found)
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the schema to `REVISION` inside the connection's transaction."""
+    from alembic import command  # noqa: PLC0415 - readers and finished stores need no Alembic
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    # Alembic's configuration interpolates percent signs, and a folder's name may hold one.
+    folder = str(Path(__file__).with_name("migrations")).replace("%", "%%")
+    config.set_main_option("script_location", folder)
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _create_or_check(connection: Connection, address: URL) -> None:
+    found = revision(connection)
+    if found is None:
+        upgrade(connection)
+    else:
+        _check(found, address)
+
+
+def _check(found: str, address: URL) -> None:
+    if found != REVISION:
+        raise RequestError(
+            f"this version of meantime works with schema revision {REVISION}, and {address} has "
+            f"revision {found}; use the version that wrote it, or another store with --store"
+        )
+
+
+def _address(url: str) -> URL:
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        raise RequestError(f"the store must be a database URL, got {url!r}; {_ADVICE}") from None
+    if address.get_backend_name() == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    if address.get_backend_name() != "sqlite":
+        raise RequestError(f"the store must be SQLite or PostgreSQL, got {address}; {_ADVICE}")
+    if address.database in {None, "", ":memory:"} or address.query:
+        raise RequestError(f"an SQLite store must be a plain file, got {address}; {_ADVICE}")
+    return address
+
+
+def _sqlite_path(address: URL) -> Path | None:
+    if address.get_backend_name() != "sqlite":
+        return None
+    return Path(str(address.database)).absolute()
+
+
+@contextmanager
+def _refused(address: URL) -> Iterator[None]:
+    """Turn what a driver, the file system or a missing driver says into a refused request."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise RequestError(
+            f"PostgreSQL needs the package psycopg, and it is not installed ({address}); "
+            'install with pip install "meantime-study[postgres]"'
+        ) from None
+    except (DBAPIError, sqlite3.Error, OSError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        reason = str(cause).strip().splitlines()[0]
+        raise RequestError(
+            f"the store must be a database that can be opened, got {address}: {reason}; "
+            "check the path or the server, or name another with --store"
+        ) from error
+
+
+@contextmanager
+def _closed_if_refused(engine: Engine) -> Iterator[None]:
+    """Leave no connection of an engine that nobody will have."""
+    try:
+        yield
+    except BaseException:
+        engine.dispose()
+        raise
+
+
+def _check_place(path: Path) -> None:
+    """Refuse early, in words, what SQLite would call `unable to open database file`."""
+    if not path.parent.is_dir():
+        raise RequestError(
+            f"the store's folder must exist, got {path.parent}; create it or change --store"
+        )
+    if path.is_dir():
+        raise RequestError(f"the store must be a file, got the folder {path}; add a file name")
+    with path.open("ab"):  # a lock beside a file that cannot be made would be tried for ever
+        pass
+
+
+def _set_up_sqlite(address: URL) -> None:
+    # Rebuilding a table with foreign keys on would delete what refers to it.
+    engine = _sqlite_writer(address, foreign_keys=False)
+    try:
+        raw = engine.raw_connection()
+        # Readers do not block a writer in this mode. Switching races on a new file: once, here.
+        raw.cursor().execute("PRAGMA journal_mode = WAL")
+        raw.close()
+        with engine.begin() as connection:
+            _create_or_check(connection, address)
+    finally:
+        engine.dispose()
+
+
+def _sqlite_writer(address: URL, *, foreign_keys: bool) -> Engine:
+    engine = create_engine(
+        address, connect_args={"timeout": BUSY_SECONDS}, pool_size=2, max_overflow=2
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(dbapi: Any, _: object) -> None:  # noqa: ANN401
+        dbapi.isolation_level = None  # else Python begins transactions, too late and deferred
+        dbapi.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        # Safe against a crash of the process; a power cut may lose the last transactions.
+        dbapi.execute("PRAGMA synchronous = NORMAL")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _sqlite_reader(path: Path) -> Engine:
+    # Reading beside a writer needs the files -wal and -shm. In a folder where they cannot be made
+    # nobody writes either; with a -wal file there, `immutable` would miss its rows.
+    alone = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
+    uri = f"{path.as_uri()}?{'immutable=1' if alone else 'mode=ro'}"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        # ATTACH and VACUUM INTO would create and write other files.
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        return connection
+
+    engine = create_engine(
+        "sqlite://", creator=connect, poolclass=QueuePool, pool_size=2, max_overflow=2
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")  # one snapshot for all that a transaction reads
+
+    return engine

@@ -1,0 +1,106 @@
+"""One attempt of one trial, wherever it happens: whatever becomes of it comes back as a value."""
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from model.data.prepare import PreparedData
+from model.errors import Diverged
+from model.results import EpochReport, TrialResult
+from study.definition import Resources
+from study.provenance import Environment, environment
+from study.trial import Trial
+
+Failure = Literal["oom", "diverged", "error", "lost", "cancelled"]
+"""Why an attempt ended without a result; `lost` is a process or node that died."""
+
+FAILURES: tuple[Failure, ...] = ("oom", "diverged", "error", "lost", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A worker took the trial; `environment` is the worker's, not the driver's."""
+
+    trial_id: str
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnded:
+    """One epoch of the trial was trained and validated."""
+
+    trial_id: str
+    report: EpochReport
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The trial has its result."""
+
+    trial_id: str
+    result: TrialResult
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt ended without a result; `traceback` is empty where there is none to show."""
+
+    trial_id: str
+    failure: Failure
+    message: str
+    traceback: str = ""
+
+
+Event = Started | EpochEnded | Completed | Failed
+
+
+def execute(
+    trial: Trial, data: PreparedData, *, resources: Resources, emit: Callable[[Event], None]
+) -> None:
+    """Train the trial and emit `Started`, an `EpochEnded` each, then `Completed` or `Failed`.
+
+    Nothing that the training raises escapes (an exception would cost a Ray worker), but an
+    interrupt by the user does, and so does what `emit` raises.
+    """
+    # torch takes seconds to import: only a process that trains pays for it.
+    from model.train import train  # noqa: PLC0415
+
+    device = "cuda" if resources.gpus else "cpu"
+    emit(Started(trial.id, environment(device=device, threads=resources.cpus)))
+    undelivered: Exception | None = None
+
+    def report(epoch: EpochReport) -> None:
+        nonlocal undelivered
+        try:
+            emit(EpochEnded(trial.id, epoch))
+        except Exception as error:
+            undelivered = error
+            raise
+
+    outcome: Event
+    try:
+        result = train(trial.config(), data, report=report, device=device, threads=resources.cpus)
+        outcome = Completed(trial.id, result)
+    except Exception as error:  # the one place that records a trial's failure
+        if undelivered is not None:  # the receiver failed, not the trial
+            raise
+        outcome = Failed(trial.id, _failure(error), _first_line(error), traceback.format_exc())
+    emit(outcome)
+
+
+def _failure(error: Exception) -> Failure:
+    """Return the class of an exception that training raised."""
+    import torch  # noqa: PLC0415
+
+    # torch's CPU allocator raises a plain RuntimeError.
+    cpu_memory = isinstance(error, RuntimeError) and "not enough memory" in str(error)
+    if cpu_memory or isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return "oom"
+    return "diverged" if isinstance(error, Diverged) else "error"
+
+
+def _first_line(error: Exception) -> str:
+    """Return the class and the first line of an error's message."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__

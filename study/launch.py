@@ -1,0 +1,174 @@
+"""A launch: dispatch what the store does not hold as complete, and record every event as it comes.
+
+The store decides what is left, before and after: a launch can be interrupted or killed anywhere
+and repeated, and runs exactly the cells that are not complete.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from model.config import DatasetConfig
+from model.data.prepare import PreparedData, load_prepared
+from study.dispatch import Datasets, Dispatcher
+from study.execute import Completed, EpochEnded, Event, Failed, Failure, Started
+from study.plan import Plan
+from study.store import Store
+from study.trial import Trial
+
+LOST_ROUNDS = 3
+"""How often one launch tries a trial whose worker keeps dying."""
+
+RETRIED: tuple[Failure, ...] = ("oom", "diverged", "error")
+"""Classes after which a trial counts as failed; after `lost` and `cancelled` it is pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a launch finds before it dispatches anything.
+
+    Attributes:
+        trials: the trials to run, in the order of the plan.
+        complete: how many trials of the plan are complete already.
+        lost: ids of trials that a dead launch left running; they are among `trials`.
+        stale: ids of trials whose result belongs to other data; they are among `trials`.
+        left_failed: ids of failed trials that `retry` leaves as they are.
+    """
+
+    trials: tuple[Trial, ...]
+    complete: int
+    lost: tuple[str, ...]
+    stale: tuple[str, ...]
+    left_failed: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the trials that a launch dispatched."""
+
+    completed: int = 0
+    failed: dict[str, Failed] = field(default_factory=dict)
+    interrupted: bool = False
+
+
+def prepare_datasets(plan: Plan, folder: Path) -> dict[DatasetConfig, PreparedData]:
+    """Load and prepare every data set that the plan's trials read, each once."""
+    configs = dict.fromkeys(trial.config().dataset for trial in plan.trials.values())
+    return {config: load_prepared(config, folder) for config in configs}
+
+
+def backlog(
+    plan: Plan, store: Store, *, datasets: Datasets, retry: Sequence[Failure] = RETRIED
+) -> Backlog:
+    """Record the plan and its data sets, and return what is left to run.
+
+    Attempts that still read `running` belong to a launch that was killed: this one holds the
+    store's claim. They become `lost` and their trials pending.
+    """
+    lost = store.mark_lost()
+    for config, data in datasets.items():
+        store.record_dataset(data, config)
+    store.record_plan(plan)
+    fingerprints = {data.name: data.fingerprint for data in datasets.values()}
+    stale = store.stale(fingerprints, among=list(plan.trials))
+    store.reset_failed(list(plan.trials), classes=retry)
+    states = store.states(list(plan.trials))
+    pending = tuple(plan.trials[key] for key in plan.trials if states[key] == "pending")
+    return Backlog(
+        trials=pending,
+        complete=sum(state == "complete" for state in states.values()),
+        lost=tuple(key for key in lost if key in plan.trials),
+        stale=tuple(key for key in stale if key in plan.trials),
+        left_failed=tuple(key for key, state in states.items() if state == "failed"),
+    )
+
+
+def launch(
+    trials: Iterable[Trial],
+    *,
+    store: Store,
+    dispatcher: Dispatcher,
+    datasets: Datasets,
+    watch: Callable[[Event], None],
+) -> Outcome:
+    """Dispatch the trials and record what they report; returns when nothing is left to run.
+
+    A trial whose worker died is tried again, at most `LOST_ROUNDS` times in all. On Ctrl-C
+    (KeyboardInterrupt) attempts under way end as `cancelled` and their trials are pending.
+
+    Args:
+        trials: distinct trials, pending in the store.
+        store: open for writing and claimed by this process.
+        dispatcher: runs the trials.
+        datasets: prepared data of every data set that the trials name.
+        watch: sees every event after it was recorded.
+    """
+    outcome = Outcome()
+    remaining = list(trials)
+    recorder = _Recorder(store, trials=remaining, datasets=datasets, outcome=outcome, watch=watch)
+    try:
+        for _ in range(LOST_ROUNDS):
+            dispatcher.dispatch(remaining, datasets, on_event=recorder)
+            remaining = [t for t in remaining if _is_lost(outcome.failed.get(t.id))]
+            if not remaining:
+                break
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    finally:
+        recorder.cancel_open()
+    return outcome
+
+
+def _is_lost(failed: Failed | None) -> bool:
+    return failed is not None and failed.failure == "lost"
+
+
+class _Recorder:
+    """Writes each event to the store as it arrives; knows the attempts that are under way."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        trials: Iterable[Trial],
+        datasets: Datasets,
+        outcome: Outcome,
+        watch: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._fingerprints = {
+            trial.id: datasets[trial.config().dataset].fingerprint for trial in trials
+        }
+        self._outcome = outcome
+        self._watch = watch
+        self._attempts: dict[str, int] = {}
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Started(trial_id, environment):
+                self._attempts[trial_id] = self._store.begin_attempt(trial_id, environment)
+                self._outcome.failed.pop(trial_id, None)
+            case EpochEnded(trial_id, report):
+                self._store.record_epoch(trial_id, self._attempts[trial_id], report)
+            case Completed(trial_id, result):
+                attempt = self._attempts.pop(trial_id)
+                fingerprint = self._fingerprints[trial_id]
+                self._store.complete(trial_id, attempt, result, fingerprint=fingerprint)
+                self._outcome.completed += 1
+            case Failed(trial_id, failure, message, trace):
+                # A worker can die before it could say that it started.
+                begun = self._attempts.pop(trial_id, None)
+                attempt = begun or self._store.begin_attempt(trial_id, None)
+                self._store.fail(
+                    trial_id, attempt, failure=failure, message=message, traceback=trace
+                )
+                self._outcome.failed[trial_id] = event
+        self._watch(event)
+
+    def cancel_open(self) -> None:
+        """End the attempts that an interrupt left under way."""
+        while self._attempts:
+            trial_id, attempt = self._attempts.popitem()
+            self._store.fail(
+                trial_id, attempt, failure="cancelled", message="the launch was interrupted"
+            )

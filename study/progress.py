@@ -1,0 +1,164 @@
+"""The live picture of a launch: done, running, pending, failed, time left, best validation."""
+
+import time
+from collections.abc import Callable, Iterable
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from model.results import SELECTED_BY, MetricValue
+from study.execute import Completed, EpochEnded, Event, Failed, Started
+from study.plan import Plan
+from study.trial import Trial
+
+SHOWN_RUNNING = 8
+
+
+class Progress:
+    """Follows the events of a launch; on a terminal it repaints, elsewhere it prints lines.
+
+    Use as a context manager and pass `progress` itself as the launch's `watch`.
+
+    Args:
+        console: where to draw.
+        total: trials that the plan asks for.
+        complete: trials that were complete before this launch.
+        label: names a trial for a person, by its id.
+        slots: how many trials are expected to train at once, for the estimate of time left.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        total: int,
+        complete: int,
+        label: Callable[[str], str],
+        slots: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._console = console
+        self._total = total
+        self._complete_before = complete
+        self._label = label
+        self._slots = max(1, slots)
+        self._clock = clock
+        self._started = clock()
+        self._running: dict[str, tuple[float, str]] = {}
+        self._seconds: list[float] = []
+        self._failed: dict[str, Failed] = {}
+        self._best: tuple[float, str] | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> "Progress":
+        if self._console.is_terminal:
+            self._live = Live(
+                get_renderable=self._picture, console=self._console, refresh_per_second=4
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Take one event into the picture."""
+        now = self._clock()
+        match event:
+            case Started(trial_id):
+                self._running[trial_id] = (now, "starting")
+                self._failed.pop(trial_id, None)
+            case EpochEnded(trial_id, report):
+                began, _ = self._running.get(trial_id, (now, ""))
+                value = _selection(report.metrics)
+                said = "" if value is None else f", validation NDCG@10 {value:.4f}"
+                self._running[trial_id] = (began, f"epoch {report.epoch}{said}")
+                if value is not None and (self._best is None or value > self._best[0]):
+                    self._best = (value, trial_id)
+            case Completed(trial_id, result):
+                self._running.pop(trial_id, None)
+                self._seconds.append(result.seconds)
+                value = _selection(result.metrics)
+                self._say(
+                    f"{self._label(trial_id)}: validation NDCG@10 {value or 0:.4f} at epoch "
+                    f"{result.best_epoch} of {result.epochs}, {result.seconds:.1f} s"
+                )
+            case Failed(trial_id, failure, message):
+                self._running.pop(trial_id, None)
+                self._failed[trial_id] = event
+                self._say(f"{self._label(trial_id)}: {failure}: {message}")
+
+    @property
+    def done(self) -> int:
+        """Trials complete now, those of earlier launches included."""
+        return self._complete_before + len(self._seconds)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since this launch began to dispatch."""
+        return self._clock() - self._started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Expected seconds until the last trial ends, from the mean of the finished ones."""
+        if not self._seconds:
+            return None
+        pending = self._total - self.done - len(self._failed)
+        mean = sum(self._seconds) / len(self._seconds)
+        now = self._clock()
+        under_way = sum(min(now - began, mean) for began, _ in self._running.values())
+        return max(0.0, pending * mean - under_way) / self._slots
+
+    def _say(self, line: str) -> None:
+        self._console.print(f"[{self.done}/{self._total}] {line}", markup=False, highlight=False)
+
+    def _picture(self) -> Group:
+        counts = Text()
+        pending = self._total - self.done - len(self._running) - len(self._failed)
+        counts.append(f"{self.done} done", style="green")
+        counts.append(f"  {len(self._running)} running  {max(0, pending)} pending  ")
+        counts.append(f"{len(self._failed)} failed", style="red" if self._failed else "")
+        left = self.seconds_left
+        counts.append("  time left " + ("not known yet" if left is None else duration(left)))
+        rows = Table.grid(padding=(0, 2))
+        for trial_id, (began, state) in list(self._running.items())[:SHOWN_RUNNING]:
+            rows.add_row(Text(self._label(trial_id)), Text(state), duration(self._clock() - began))
+        if self._best is not None:
+            value, trial_id = self._best
+            rows.add_row(Text(f"best validation NDCG@10 so far: {value:.4f}"), "", "")
+            rows.add_row(Text("  " + self._label(trial_id)), "", "")
+        bar = ProgressBar(total=max(1, self._total), completed=self.done, width=60)
+        return Group(bar, counts, rows)
+
+
+def _selection(metrics: Iterable[MetricValue]) -> float | None:
+    """Return the number that the best epoch is chosen by, if it is among the metrics."""
+    key = ("validation", "popular-100", SELECTED_BY)
+    return next((m.value for m in metrics if (m.split, m.protocol, m.metric) == key), None)
+
+
+def trial_name(trial: Trial, plan: Plan) -> str:
+    """Name a trial by what tells it from the plan's others: `ml-100k Day+Pos hidden=64 seed 1`."""
+    values = (f"{name}={trial.factors[name]}" for name in plan.varying if name in trial.factors)
+    return " ".join([trial.dataset, trial.label, *values, f"seed {trial.seed}"])
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as a person says them: `42 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`.
+
+    >>> duration(185)
+    '3 min 05 s'
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"

@@ -1,0 +1,316 @@
+"""Trials on Ray Tune: this machine or an existing cluster; the only file that knows Ray.
+
+Workers are reused and report plain values; only the driver writes. Each prepared data set is put
+into Ray's object store once, and trials read it there without a copy.
+"""
+
+import logging
+import os
+import pickle
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+# Ray reads these when it is imported. Values given by the user win.
+_QUIET_RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "1e9",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    # Ray's memory monitor would end the whole launch, not one trial.
+    "RAY_memory_monitor_refresh_ms": "0",
+}
+for _name, _value in _QUIET_RAY.items():
+    os.environ.setdefault(_name, _value)
+
+import ray
+from ray import tune
+from ray.tune.experiment import Trial as RayTrial
+from ray.tune.search import ConcurrencyLimiter, Searcher
+
+from model.config import DatasetConfig
+from model.data.prepare import PreparedData
+from model.errors import RequestError
+from study.definition import Resources
+from study.dispatch import Datasets
+from study.execute import (
+    Completed,
+    Event,
+    Failed,
+    execute,
+)
+from study.trial import Trial
+
+OBJECT_STORE_BYTES = 512 * 2**20
+"""Object store of a local Ray: it holds the prepared data sets (ml-1m: 20 MB) and reports."""
+
+
+class RayDispatcher:
+    """Runs trials through Ray Tune with reused workers.
+
+    Args:
+        resources: what each trial occupies.
+        address: `host:port` or `auto` of an existing cluster; None starts Ray on this machine.
+        max_concurrent: at most so many trials at once; None fills the machine or cluster.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        *,
+        address: str | None = None,
+        max_concurrent: int | None = None,
+    ) -> None:
+        if address is not None and address.startswith("ray://"):
+            raise RequestError(
+                f"--address takes an existing cluster as host:port or auto, got {address}; a "
+                "ray:// client would move this driver, the only writer of the store, onto the "
+                "cluster: give host:port of the head node (its GCS port, 6379 by default)"
+            )
+        self._resources = resources
+        self._address = address
+        self._max_concurrent = max_concurrent
+
+    def dispatch(
+        self, trials: Sequence[Trial], datasets: Datasets, *, on_event: Callable[[Event], None]
+    ) -> None:
+        """Run every trial once; the first Ctrl-C ends the dispatch within seconds."""
+        with (
+            _interrupts() as interrupt,
+            _connected(self._address),
+            tempfile.TemporaryDirectory(
+                prefix="meantime-ray-", ignore_cleanup_errors=True
+            ) as folder,
+        ):
+            slots = _slots(self._resources)
+            at_once = min(slots, len(trials), self._max_concurrent or slots)
+            receiver = _Receiver(trials, on_event=on_event, interrupt=interrupt)
+            searcher = ConcurrencyLimiter(_DeclaredTrials(trials), max_concurrent=at_once)
+            references = {config: ray.put(data) for config, data in datasets.items()}
+            trainable = tune.with_parameters(
+                _train_in_worker, datasets=references, resources=self._resources
+            )
+            demand = {"cpu": self._resources.cpus, "gpu": self._resources.gpus}
+            tuner = tune.Tuner(
+                tune.with_resources(trainable, demand),
+                tune_config=tune.TuneConfig(search_alg=searcher, num_samples=-1, reuse_actors=True),
+                run_config=tune.RunConfig(
+                    name="launch", storage_path=folder, verbose=0, callbacks=[receiver]
+                ),
+            )
+            interrupt.deferred = True
+            try:
+                tuner.fit()
+            except ray.exceptions.RayError as error:
+                raise receiver.undelivered or error from None
+            except tune.TuneError:
+                if receiver.undelivered is not None:
+                    raise receiver.undelivered from None
+                raise
+            finally:
+                interrupt.deferred = False
+            receiver.close()
+
+
+def _train_in_worker(
+    config: dict[str, Any],
+    *,
+    datasets: Mapping[DatasetConfig, ray.ObjectRef[PreparedData]],
+    resources: Resources,
+) -> None:
+    """Execute one trial in a Ray worker; every event travels as one report."""
+    trial: Trial = config["trial"]
+    data: PreparedData = ray.get(datasets[trial.config().dataset])
+    execute(trial, data, resources=resources, emit=lambda event: tune.report({"event": event}))
+
+
+class _DeclaredTrials(Searcher):
+    """Suggests exactly the given trials, in order, once each."""
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        super().__init__(metric="training_iteration", mode="max")
+        self._remaining = list(reversed(trials))
+
+    def suggest(self, trial_id: str) -> Any:
+        return {"trial": self._remaining.pop()} if self._remaining else Searcher.FINISHED
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Nothing is learned from a result: the trials are declared."""
+
+    # Tune saves searchers to resume them; ours resumes from the results database.
+    def save(self, checkpoint_path: str) -> None:
+        Path(checkpoint_path).touch()
+
+    def restore(self, checkpoint_path: str) -> None:
+        raise NotImplementedError("a launch resumes from the results database")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class _Receiver(tune.Callback):
+    """Hands what workers report to the driver, and turns a dead worker into `Failed`."""
+
+    def __init__(
+        self,
+        trials: Sequence[Trial],
+        *,
+        on_event: Callable[[Event], None],
+        interrupt: "_Interrupt",
+    ) -> None:
+        self._open = {trial.id for trial in trials}
+        self._on_event = on_event
+        self._interrupt = interrupt
+        self.undelivered: Exception | None = None
+
+    def on_trial_result(
+        self,
+        iteration: int,
+        trials: list[RayTrial],
+        trial: RayTrial,
+        result: dict[str, Any],
+        **_: Any,
+    ) -> None:
+        # Tune keeps the last report of every trial in memory and on disk: take the heavy part out.
+        event: Event | None = result.pop("event", None)
+        result.pop("config", None)
+        if event is not None:
+            self._deliver(event)
+
+    def on_trial_error(
+        self, iteration: int, trials: list[RayTrial], trial: RayTrial, **_: Any
+    ) -> None:
+        declared: Trial = trial.config["trial"]
+        error = _error_of(trial)
+        if isinstance(error, ray.exceptions.RayActorError):
+            failed = Failed(declared.id, "lost", "the process or node that trained it died")
+        else:
+            failed = Failed(declared.id, "error", f"Ray: {type(error).__name__}: {error}")
+        self._deliver(failed)
+
+    def on_step_end(self, iteration: int, trials: list[RayTrial], **_: Any) -> None:
+        if self._interrupt.received:
+            # An Exception would make Tune wait for its workers.
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Report trials that Tune ended without a word, so that none is forgotten."""
+        for trial_id in sorted(self._open):
+            self._deliver(Failed(trial_id, "lost", "Ray ended the trial without a report"))
+
+    def _deliver(self, event: Event) -> None:
+        if isinstance(event, (Completed, Failed)):
+            if event.trial_id not in self._open:
+                return
+            self._open.discard(event.trial_id)
+        try:
+            self._on_event(event)
+        except Exception as error:
+            self.undelivered = error
+            raise
+
+    # Tune pickles its callbacks with its state; the live object is the one that is used.
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+def _error_of(trial: RayTrial) -> Exception | None:
+    """Return what ended a Ray trial; Tune keeps it in a file when the callback is called."""
+    path = trial.pickled_error_file
+    if path is None or not Path(path).exists():
+        return None
+    error: Exception = pickle.loads(Path(path).read_bytes())
+    return error
+
+
+class _Interrupt:
+    """Whether Ctrl-C came; while Tune holds the thread it is raised at Tune's next step."""
+
+    def __init__(self) -> None:
+        self.received = False
+        self.deferred = False
+
+    def receive(self, _signal: int, _frame: FrameType | None) -> None:
+        again, self.received = self.received, True
+        if again or not self.deferred:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupts() -> Iterator[_Interrupt]:
+    """Catch SIGINT and SIGTERM while trials run, where this thread may."""
+    interrupt = _Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+    before = {number: signal.signal(number, interrupt.receive) for number in _SIGNALS}
+    try:
+        yield interrupt
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[None]:
+    """Start Ray on this machine, or join the cluster at `address`; leave it at the end."""
+    logging.getLogger("ray.tune").setLevel(logging.ERROR)
+    try:
+        if address is None:
+            # "local": a plain init would hang on the address of a cluster that was killed.
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                object_store_memory=OBJECT_STORE_BYTES,
+            )
+        else:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = "on this machine" if address is None else f"at {address}"
+        raise RequestError(f"Ray does not answer {where}: {error}; check `ray status`") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _slots(resources: Resources) -> int:
+    """Return how many trials the cluster holds at once, node by node.
+
+    Raises:
+        RequestError: no node is large enough for one trial; Tune would wait for ever.
+    """
+    demand = {"CPU": float(resources.cpus), "GPU": resources.gpus}
+    needed = {name: amount for name, amount in demand.items() if amount > 0}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    slots = sum(
+        int(min(node.get(name, 0.0) / amount + 1e-9 for name, amount in needed.items()))
+        for node in nodes
+    )
+    if slots == 0:
+        most = {name: max(node.get(name, 0.0) for node in nodes) for name in needed}
+        lacking = ", ".join(
+            f"{amount:g} {name} asked for, the largest node has {most[name]:g}"
+            for name, amount in needed.items()
+            if most[name] < amount
+        )
+        raise RequestError(
+            f"one trial must fit on one node: {lacking or 'no node has all of it'}; lower "
+            "`resources` of the study or add a node"
+        )
+    return slots

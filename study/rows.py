@@ -1,0 +1,141 @@
+"""Plans, trials and reports as rows of `study.schema`: one function a table, plain numbers only.
+
+numpy's numbers are converted here: SQLite would store np.int64 as a BLOB, silently.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from model.config import EMBEDDINGS, DatasetConfig
+from model.data.prepare import PreparedData
+from model.results import MetricValue, Ranks, TrialResult
+from study.packing import pack
+from study.plan import Cell
+from study.provenance import Environment
+from study.schema import RESULT_METRICS
+from study.trial import Trial
+
+Row = dict[str, Any]
+"""Column -> value."""
+
+
+def dataset_row(data: PreparedData, config: DatasetConfig) -> Row:
+    """Return the row of a prepared data set."""
+    return {
+        "fingerprint": data.fingerprint,
+        "name": data.name,
+        "n_users": int(data.n_users),
+        "n_items": int(data.n_items),
+        "n_interactions": len(data.items),
+        "n_days": int(data.n_days),
+        "preparation": config.model_dump_json(exclude_none=True),
+    }
+
+
+def trial_row(trial: Trial) -> Row:
+    """Return the row of a trial that nobody has begun."""
+    dataset = trial.effective["dataset"]
+    synthetic = dataset.get("synthetic")
+    return {
+        "id": trial.id,
+        "dataset": trial.dataset,
+        "core": dataset["core"],
+        "min_interactions": dataset["min_interactions"],
+        "min_rating": dataset.get("min_rating"),
+        "synthetic": None if synthetic is None else json.dumps(synthetic, sort_keys=True),
+        "model": trial.model,
+        "embeddings": trial.label,
+        **{name: name in trial.embeddings for name in EMBEDDINGS},
+        **trial.factors,
+        "seed": trial.seed,
+        "effective": json.dumps(trial.effective, sort_keys=True),
+        "state": "pending",
+        "attempts": 0,
+    }
+
+
+def cell_row(cell: Cell, study: str, *, others: Sequence[str]) -> Row:
+    """Return the row of a cell; `others` names the declared factors without a column."""
+    return {
+        "study": study,
+        "number": cell.index,
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "embeddings": cell.label,
+        "hidden": cell.hidden,
+        "heads": str(cell.heads),
+        "dropout": cell.dropout,
+        "weight_decay": cell.weight_decay,
+        "seed": cell.seed,
+        "others": json.dumps({name: cell.factors[name] for name in others}),
+        "state": cell.state,
+        "reason": cell.reason or None,
+        "trial": cell.trial_id,
+    }
+
+
+def environment_row(environment: Environment) -> Row:
+    """Return the row of an attempt's environment."""
+    return {
+        "id": environment.id,
+        "commit": environment.commit,
+        "dirty": environment.dirty,
+        "python": environment.python,
+        "packages": json.dumps(dict(environment.packages)),
+        "platform": environment.platform,
+        "cpu": environment.cpu,
+        "gpus": ", ".join(environment.gpus),
+        "device": environment.device,
+        "threads": environment.threads,
+    }
+
+
+def metric_rows(
+    trial_id: str, attempt: int, *, epoch: int, metrics: Iterable[MetricValue]
+) -> list[Row]:
+    """Return a row for each number that an attempt measured in an epoch (from 1)."""
+    return [
+        {
+            "trial": trial_id,
+            "attempt": attempt,
+            "epoch": int(epoch),
+            "split": metric.split,
+            "protocol": metric.protocol,
+            "metric": metric.metric,
+            "value": float(metric.value),
+        }
+        for metric in metrics
+    ]
+
+
+def result_row(trial_id: str, attempt: int, result: TrialResult, *, fingerprint: str) -> Row:
+    """Return the row of a finished attempt: one column for each of `RESULT_METRICS`."""
+    values = {(m.split, m.protocol, m.metric): m.value for m in result.metrics}
+    return {
+        "trial": trial_id,
+        "attempt": attempt,
+        "fingerprint": fingerprint,
+        "best_epoch": int(result.best_epoch),
+        "epochs_trained": int(result.epochs),
+        "stopped_by": result.stopped_by,
+        "n_parameters": int(result.n_parameters),
+        "seconds": float(result.seconds),
+        **{column: values.get(key) for column, key in RESULT_METRICS.items()},
+    }
+
+
+def rank_rows(trial_id: str, attempt: int, ranks: Iterable[Ranks]) -> list[Row]:
+    """Return a row for each split and protocol that ranks were counted in."""
+    return [
+        {
+            "trial": trial_id,
+            "attempt": attempt,
+            "split": counts.split,
+            "protocol": counts.protocol,
+            "n_users": len(counts.greater),
+            "greater": pack(counts.greater),
+            "equal": pack(counts.equal),
+        }
+        for counts in ranks
+    ]

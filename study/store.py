@@ -1,0 +1,408 @@
+"""The writer of the results database: plans, attempts and results, one transaction a report.
+
+One process writes, the launch; workers report values to it. Every change of state is one guarded
+statement, so that a report that comes late, twice or out of turn changes nothing that it should
+not. Attempts are history and never erased.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine, delete, exists, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import DeclarativeBase
+
+from model.config import DatasetConfig
+from model.data.prepare import PreparedData
+from model.results import EpochReport, MetricValue, TrialResult
+from study import engine as database
+from study.execute import Failure
+from study.plan import Plan
+from study.provenance import Environment
+from study.rows import (
+    Row,
+    cell_row,
+    dataset_row,
+    environment_row,
+    metric_rows,
+    rank_rows,
+    result_row,
+    trial_row,
+)
+from study.schema import (
+    AttemptRow,
+    CellRow,
+    DatasetRow,
+    EnvironmentRow,
+    EpochMetricRow,
+    RankRow,
+    ResultRow,
+    StudyRow,
+    TrialRow,
+)
+
+_result = ResultRow.__table__.c  # its metric columns have names that Python cannot spell
+
+_CELL_FACTORS = ("hidden", "heads", "dropout", "weight_decay")
+_IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters in one statement
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Store:
+    """An open results database that this process may write to.
+
+    Close it, or use it as a context manager. Writing trials' states needs the launch lock:
+    `with Store.open(url) as store, store.claim(): ..`.
+    """
+
+    def __init__(self, engine: Engine, *, clock: Callable[[], datetime] = _now) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._claimed = False
+        dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
+        self._insert = dialect.insert
+
+    @classmethod
+    def open(cls, url: str, *, clock: Callable[[], datetime] = _now) -> Self:
+        """Open the database at an SQLAlchemy URL; its schema is created where there is none.
+
+        Args:
+            url: `sqlite:///results.db` or `postgresql://user@host/name`.
+            clock: tells the time of what is recorded; aware.
+
+        Raises:
+            RequestError: the database cannot be opened for writing or has another schema.
+        """
+        return cls(database.writing(url), clock=clock)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def claim(self) -> Iterator[None]:
+        """Hold the launch lock: no other process can claim the store meanwhile.
+
+        Raises:
+            RequestError: another launch holds it.
+        """
+        with database.exclusive(self._engine):
+            self._claimed = True
+            try:
+                yield
+            finally:
+                self._claimed = False
+
+    # What is asked for
+
+    def record_dataset(self, data: PreparedData, config: DatasetConfig) -> None:
+        """Make a prepared data set known; results refer to it by its fingerprint."""
+        with self._engine.begin() as connection:
+            self._add(connection, DatasetRow, [dataset_row(data, config)])
+
+    def record_plan(self, plan: Plan) -> None:
+        """Replace what the study declares, and add the trials that are new.
+
+        Trials that no study declares any more stay if they were ever begun.
+        """
+        study = {
+            "name": plan.study.name,
+            "question": plan.study.question,
+            "definition": plan.study.model_dump_json(),
+            "declared": len(plan.cells),
+            "planned_at": self._clock(),
+        }
+        others = [name for name in plan.varying if name not in _CELL_FACTORS]
+        with self._engine.begin() as connection:
+            statement = self._insert(StudyRow)
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=["name"],
+                    set_={name: statement.excluded[name] for name in study if name != "name"},
+                ),
+                study,
+            )
+            connection.execute(delete(CellRow).where(CellRow.study == plan.study.name))
+            self._add(connection, TrialRow, [trial_row(trial) for trial in plan.trials.values()])
+            rows = [cell_row(cell, plan.study.name, others=others) for cell in plan.cells]
+            self._add(connection, CellRow, rows)
+            connection.execute(
+                delete(TrialRow).where(
+                    TrialRow.attempts == 0, ~exists().where(CellRow.trial == TrialRow.id)
+                )
+            )
+
+    # Where trials stand
+
+    def states(self, trial_ids: Sequence[str]) -> dict[str, str]:
+        """Return the state of each of these trials that the store knows."""
+        found: dict[str, str] = {}
+        with self._engine.connect() as connection:
+            for some in _batches(trial_ids):
+                rows = connection.execute(
+                    select(TrialRow.id, TrialRow.state).where(TrialRow.id.in_(some))
+                )
+                found.update((trial, state) for trial, state in rows)
+        return found
+
+    def mark_lost(self) -> list[str]:
+        """Record attempts that a dead launch left running as `lost`; their trials are pending.
+
+        Returns:
+            The ids of these trials.
+
+        Raises:
+            RuntimeError: without `claim()`, they might be another launch's.
+        """
+        if not self._claimed:
+            raise RuntimeError("attempts may only be declared lost by the launch that has claimed")
+        with self._engine.begin() as connection:
+            connection.execute(
+                update(AttemptRow)
+                .where(AttemptRow.state == "running")
+                .values(
+                    state="failed",
+                    failure="lost",
+                    message="the launch ended before the attempt did",
+                    ended_at=self._clock(),
+                )
+            )
+            return list(
+                connection.scalars(
+                    update(TrialRow)
+                    .where(TrialRow.state == "running")
+                    .values(state="pending")
+                    .returning(TrialRow.id)
+                )
+            )
+
+    def reset_failed(self, trial_ids: Sequence[str], *, classes: Sequence[Failure]) -> list[str]:
+        """Make those of these trials pending that failed last with one of the classes.
+
+        Returns:
+            The ids of the trials that are pending now and were not.
+        """
+        last_failed_so = exists().where(
+            AttemptRow.trial == TrialRow.id,
+            AttemptRow.number == TrialRow.attempts,
+            AttemptRow.failure.in_(classes),
+        )
+        statement = update(TrialRow).where(TrialRow.state == "failed", last_failed_so)
+        with self._engine.begin() as connection:
+            return [
+                trial
+                for some in _batches(trial_ids)
+                for trial in connection.scalars(
+                    statement.where(TrialRow.id.in_(some))
+                    .values(state="pending")
+                    .returning(TrialRow.id)
+                )
+            ]
+
+    def stale(self, fingerprints: Mapping[str, str], *, among: Sequence[str]) -> list[str]:
+        """Make those of these trials pending whose result belongs to other data.
+
+        Args:
+            fingerprints: name of a data set -> its fingerprint now.
+            among: ids of trials; others may rightly belong to another preparation of that name.
+
+        Returns:
+            The ids of the trials that are pending now and were complete. Their results stay in
+            the table `result`, with the attempt that gave them.
+        """
+        reset: list[str] = []
+        with self._engine.begin() as connection:
+            for name, fingerprint in fingerprints.items():
+                of_other_data = exists().where(
+                    _result.trial == TrialRow.id,
+                    _result.attempt == TrialRow.result_attempt,
+                    _result.fingerprint != fingerprint,
+                )
+                for some in _batches(among):
+                    reset += connection.scalars(
+                        update(TrialRow)
+                        .where(TrialRow.dataset == name, TrialRow.id.in_(some), of_other_data)
+                        .values(state="pending", result_attempt=None)
+                        .returning(TrialRow.id)
+                    )
+        return reset
+
+    # What attempts report
+
+    def begin_attempt(self, trial_id: str, environment: Environment | None) -> int:
+        """Record that a pending trial is being trained, and return the attempt's number.
+
+        Args:
+            trial_id: the trial.
+            environment: the worker's; None if it died before it could say.
+
+        Raises:
+            RuntimeError: the trial is not pending, so that it would be trained twice.
+        """
+        with self._engine.begin() as connection:
+            number = connection.scalar(
+                update(TrialRow)
+                .where(TrialRow.id == trial_id, TrialRow.state == "pending")
+                .values(state="running", attempts=TrialRow.attempts + 1)
+                .returning(TrialRow.attempts)
+            )
+            if number is None:
+                raise RuntimeError(f"only a pending trial can be begun, and {trial_id} is not")
+            if environment is not None:
+                self._add(connection, EnvironmentRow, [environment_row(environment)])
+            attempt = {
+                "trial": trial_id,
+                "number": number,
+                "state": "running",
+                "started_at": self._clock(),
+                "environment": None if environment is None else environment.id,
+            }
+            self._add(connection, AttemptRow, [attempt])
+            return int(number)
+
+    def record_epoch(self, trial_id: str, attempt: int, report: EpochReport) -> None:
+        """Record what an epoch measured and how long it took; an epoch counts once."""
+        seconds = MetricValue("train", "none", "seconds", report.seconds)
+        rows = metric_rows(
+            trial_id, attempt, epoch=report.epoch, metrics=(*report.metrics, seconds)
+        )
+        with self._engine.begin() as connection:
+            self._add(connection, EpochMetricRow, rows)
+
+    def complete(
+        self, trial_id: str, attempt: int, result: TrialResult, *, fingerprint: str
+    ) -> bool:
+        """Record a finished attempt; the first result makes the trial complete.
+
+        An attempt that was given up as lost may still finish: its result counts, unless another
+        attempt was faster.
+
+        Args:
+            trial_id: the trial.
+            attempt: number of the attempt.
+            result: what it gave.
+            fingerprint: of the data that it was trained on; see `record_dataset`.
+
+        Returns:
+            Whether this is now the trial's result.
+        """
+        with self._engine.begin() as connection:
+            finished = connection.scalar(
+                update(AttemptRow)
+                .where(
+                    AttemptRow.trial == trial_id,
+                    AttemptRow.number == attempt,
+                    AttemptRow.state != "complete",
+                )
+                .values(
+                    state="complete",
+                    failure=None,
+                    message=None,
+                    traceback=None,
+                    ended_at=self._clock(),
+                )
+                .returning(AttemptRow.number)
+            )
+            if finished is None:
+                return False
+            first = connection.scalar(
+                update(TrialRow)
+                .where(TrialRow.id == trial_id, TrialRow.result_attempt.is_(None))
+                .values(state="complete", result_attempt=attempt)
+                .returning(TrialRow.id)
+            )
+            if first is None:
+                return False
+            self._add_result(connection, trial_id, attempt, result, fingerprint)
+            return True
+
+    def fail(
+        self,
+        trial_id: str,
+        attempt: int,
+        *,
+        failure: Failure,
+        message: str,
+        traceback: str | None = None,
+    ) -> None:
+        """Record that an attempt ended without a result; one that has ended already stays so.
+
+        The trial is `failed`, after `lost` and `cancelled` it is pending: nothing says that the
+        configuration is at fault.
+        """
+        with self._engine.begin() as connection:
+            ended = connection.scalar(
+                update(AttemptRow)
+                .where(
+                    AttemptRow.trial == trial_id,
+                    AttemptRow.number == attempt,
+                    AttemptRow.state == "running",
+                )
+                .values(
+                    state="failed",
+                    failure=failure,
+                    message=message,
+                    traceback=traceback or None,
+                    ended_at=self._clock(),
+                )
+                .returning(AttemptRow.number)
+            )
+            if ended is not None:
+                connection.execute(
+                    update(TrialRow)
+                    .where(
+                        TrialRow.id == trial_id,
+                        TrialRow.state == "running",
+                        TrialRow.attempts == attempt,
+                    )
+                    .values(state="pending" if failure in {"lost", "cancelled"} else "failed")
+                )
+
+    def _add_result(
+        self,
+        connection: Connection,
+        trial_id: str,
+        attempt: int,
+        result: TrialResult,
+        fingerprint: str,
+    ) -> None:
+        row = result_row(trial_id, attempt, result, fingerprint=fingerprint)
+        self._add(connection, ResultRow, [row])
+        self._add(
+            connection,
+            EpochMetricRow,
+            metric_rows(trial_id, attempt, epoch=result.best_epoch, metrics=result.metrics),
+        )
+        self._add(connection, RankRow, rank_rows(trial_id, attempt, result.ranks))
+
+    def _add(
+        self,
+        connection: Connection,
+        table: type[DeclarativeBase],
+        rows: list[Row],
+    ) -> None:
+        """Insert rows; one whose key is there already is left as it is."""
+        if rows:  # without any, SQLAlchemy would insert one row of defaults
+            connection.execute(self._insert(table).on_conflict_do_nothing(), rows)
+
+
+def _batches(trial_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(trial_ids), _IDS_PER_STATEMENT):
+        yield trial_ids[start : start + _IDS_PER_STATEMENT]

@@ -1,0 +1,174 @@
+"""A launch runs exactly what is not complete, and the store tells the whole story."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from model.errors import RequestError
+from study.definition import Resources
+from study.dispatch import SerialDispatcher
+from study.execute import Completed, EpochEnded, Event, Failed, Started
+from study.launch import backlog, launch, prepare_datasets
+from study.store import Store
+from tests.study.small import planned
+
+
+class DyingWorkers:
+    """A dispatcher whose workers die: each trial is lost so many times before it trains."""
+
+    def __init__(self, deaths: int) -> None:
+        self._deaths = deaths
+        self._seen: Counter[str] = Counter()
+
+    def dispatch(self, trials, datasets, *, on_event) -> None:
+        for trial in trials:
+            self._seen[trial.id] += 1
+            if self._seen[trial.id] <= self._deaths:
+                on_event(Failed(trial.id, "lost", "the worker died"))
+            else:
+                SerialDispatcher(Resources()).dispatch([trial], datasets, on_event=on_event)
+
+
+def launched(name: str, folder: Path, *, dispatcher=None, watch=lambda _: None, retry=None):
+    """Launch a small study on the store in `folder`; return the backlog and the outcome."""
+    what = planned(name, folder)
+    datasets = prepare_datasets(what, folder)
+    with Store.open(f"sqlite:///{folder}/results.db") as store, store.claim():
+        options = {} if retry is None else {"retry": retry}
+        left = backlog(what, store, datasets=datasets, **options)
+        outcome = launch(
+            left.trials,
+            store=store,
+            dispatcher=dispatcher or SerialDispatcher(Resources()),
+            datasets=datasets,
+            watch=watch,
+        )
+    return left, outcome
+
+
+def rows(folder: Path, statement: str) -> list[tuple]:
+    engine = create_engine(f"sqlite:///{folder}/results.db")
+    with engine.connect() as connection:
+        found = [tuple(row) for row in connection.execute(text(statement))]
+    engine.dispose()
+    return found
+
+
+ATTEMPTS = (
+    "SELECT embeddings, attempt.state, failure, count(*) FROM attempt "
+    "JOIN trial ON trial.id = attempt.trial GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+)
+
+
+def test_a_complete_study_leaves_nothing_to_run(tmp_path):
+    left, outcome = launched("four", tmp_path)
+    assert (len(left.trials), left.complete, outcome.completed) == (4, 0, 4)
+    again, nothing = launched("four", tmp_path)
+    assert (len(again.trials), again.complete, nothing.completed) == (0, 4, 0)
+
+
+def test_a_failed_trial_keeps_its_traceback_and_the_others_complete(tmp_path):
+    _, outcome = launched("one-fails", tmp_path)
+    assert outcome.completed == 2
+    assert [failed.failure for failed in outcome.failed.values()] == ["diverged"]
+    [(state, failure, traceback)] = rows(
+        tmp_path, "SELECT state, failure, traceback FROM attempt WHERE state = 'failed'"
+    )
+    assert (state, failure) == ("failed", "diverged")
+    assert "Traceback" in traceback
+
+
+def test_failed_trials_run_again_and_their_history_stays(tmp_path):
+    launched("one-fails", tmp_path)
+    left, _ = launched("one-fails", tmp_path)
+    assert len(left.trials) == 1
+    assert rows(tmp_path, "SELECT count(*) FROM attempt WHERE failure = 'diverged'") == [(2,)]
+
+
+def test_failed_trials_can_be_left_alone(tmp_path):
+    launched("one-fails", tmp_path)
+    left, outcome = launched("one-fails", tmp_path, retry=())
+    assert left.trials == ()
+    assert len(left.left_failed) == 1
+    assert outcome.completed == 0
+
+
+def test_an_interrupt_cancels_what_is_under_way_and_the_next_launch_continues(tmp_path):
+    completed = []
+
+    def interrupt(event: Event) -> None:
+        if isinstance(event, Completed):
+            completed.append(event.trial_id)
+        if len(completed) == 2 and isinstance(event, EpochEnded):
+            raise KeyboardInterrupt
+
+    _, outcome = launched("four", tmp_path, watch=interrupt)
+    assert outcome.interrupted
+    assert rows(tmp_path, "SELECT state, count(*) FROM trial GROUP BY 1 ORDER BY 1") == [
+        ("complete", 2),
+        ("pending", 2),
+    ]
+    left, _ = launched("four", tmp_path)
+    assert (len(left.trials), left.complete) == (2, 2)
+    assert rows(tmp_path, "SELECT failure FROM attempt WHERE state = 'failed'") == [("cancelled",)]
+
+
+def test_a_lost_trial_is_tried_again_in_the_same_launch(tmp_path):
+    _, outcome = launched("four", tmp_path, dispatcher=DyingWorkers(deaths=1))
+    assert (outcome.completed, outcome.failed) == (4, {})
+    assert [row[1:] for row in rows(tmp_path, ATTEMPTS)] == [
+        ("complete", None, 1),
+        ("failed", "lost", 1),
+    ] * 4
+
+
+def test_a_trial_that_is_lost_every_time_ends_the_launch_and_stays_pending(tmp_path):
+    _, outcome = launched("four", tmp_path, dispatcher=DyingWorkers(deaths=100))
+    assert {failed.failure for failed in outcome.failed.values()} == {"lost"}
+    assert rows(tmp_path, "SELECT DISTINCT state FROM trial") == [("pending",)]
+
+
+def test_attempts_of_a_dead_launch_are_lost_and_run_again(tmp_path):
+    what = planned("four", tmp_path)
+    datasets = prepare_datasets(what, tmp_path)
+    first = next(iter(what.trials.values()))
+    with Store.open(f"sqlite:///{tmp_path}/results.db") as store, store.claim():
+        backlog(what, store, datasets=datasets)
+        started = []
+        SerialDispatcher(Resources()).dispatch([first], datasets, on_event=started.append)
+        assert isinstance(started[0], Started)
+        store.begin_attempt(first.id, started[0].environment)
+    left, outcome = launched("four", tmp_path)
+    assert left.lost == (first.id,)
+    assert outcome.completed == 4
+
+
+def test_two_studies_share_a_trial(tmp_path):
+    launched("four", tmp_path)
+    file = tmp_path / "studies.yaml"
+    file.write_text(
+        file.read_text() + "  again:\n    question: Is it shared?\n    datasets: [tiny]\n"
+        "    embeddings: [[pos], [con]]\n    seeds: [0]\n"
+    )
+    from study.definition import load_studies, study_named
+    from study.plan import plan
+
+    declared = load_studies(file)
+    what = plan(study_named(declared, "again"), declared)
+    with Store.open(f"sqlite:///{tmp_path}/results.db") as store, store.claim():
+        left = backlog(what, store, datasets=prepare_datasets(what, tmp_path))
+    assert (len(left.trials), left.complete) == (1, 1)
+
+
+def test_only_one_launch_writes_a_store(tmp_path):
+    url = f"sqlite:///{tmp_path}/results.db"
+    with (
+        Store.open(url) as store,
+        store.claim(),
+        Store.open(url) as other,
+        pytest.raises(RequestError, match="one launch writes to a store at a time"),
+        other.claim(),
+    ):
+        pass
