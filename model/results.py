@@ -10,6 +10,9 @@ Split = Literal["train", "validation", "test"]
 Protocol = Literal["none", "popular-100", "full"]
 """How candidates are chosen; `none` for quantities without candidates, such as the loss."""
 
+SELECTED_BY = "ndcg@10"
+"""The validation metric, under `popular-100`, that the best epoch is chosen by."""
+
 PROTOCOLS: tuple[Protocol, ...] = ("popular-100", "full")
 
 

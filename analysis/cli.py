@@ -1,0 +1,195 @@
+"""The console script `meantime`: the commands of `study.cli` and those that read the store."""
+
+import json
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from model.errors import RequestError
+from study.cli import (
+    DEFAULT_STORE,
+    SOME_FAILED,
+    StoreUrl,
+    StudyName,
+    app,
+    err,
+    out,
+)
+
+WRONG_REQUEST = 2
+
+
+class TableFormat(StrEnum):
+    """How `query` prints its rows."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+    markdown = "markdown"
+
+
+class ReadFormat(StrEnum):
+    """How `coverage` and `status` print."""
+
+    table = "table"
+    json = "json"
+
+
+class FigureFormat(StrEnum):
+    """Formats of figures; HTML is always written."""
+
+    html = "html"
+    png = "png"
+    svg = "svg"
+    pdf = "pdf"
+
+
+def main() -> None:
+    """Run the console script; a refused request is one message and exit code 2."""
+    try:
+        app()
+    except RequestError as error:
+        err().print(f"error: {error}", markup=False, style="red" if err().is_terminal else "")
+        sys.exit(WRONG_REQUEST)
+    except BrokenPipeError:
+        # The reader of a pipe, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+@app.command("status")
+def status_command(
+    study: Annotated[str | None, typer.Argument(metavar="[STUDY]")] = None,
+    store: StoreUrl = DEFAULT_STORE,
+    output: Annotated[ReadFormat, typer.Option("--format")] = ReadFormat.table,
+) -> None:
+    """Show where each study in the store stands, also while it runs elsewhere."""
+    from rich.table import Table  # noqa: PLC0415
+
+    from analysis.frames import coverage, open_reader, studies  # noqa: PLC0415
+
+    engine = open_reader(store)
+    names = [study] if study else studies(engine)["study"].tolist()
+    standings = [coverage(engine, name) for name in names]
+    if output is ReadFormat.json:
+        _write_json([standing.as_dict() for standing in standings])
+        return
+    classes = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
+    table = Table("study", "declared", *classes, box=None)
+    for standing in standings:
+        counts = (str(standing.counts.get(name, 0)) for name in classes)
+        table.add_row(standing.study, str(standing.declared), *counts)
+    out().print(table)
+
+
+@app.command("coverage")
+def coverage_command(
+    study: StudyName,
+    store: StoreUrl = DEFAULT_STORE,
+    output: Annotated[ReadFormat, typer.Option("--format")] = ReadFormat.table,
+) -> None:
+    """Prove that the classes of cells add up to the declared product; exit 1 if any is missing."""
+    from analysis.frames import coverage, open_reader  # noqa: PLC0415
+
+    standing = coverage(open_reader(store), study)
+    if output is ReadFormat.json:
+        _write_json(standing.as_dict())
+    else:
+        total = " + ".join(f"{count} {name}" for name, count in standing.counts.items() if count)
+        out().print(f"{study}: {standing.declared} declared = {total}", markup=False)
+    if standing.missing:
+        raise typer.Exit(SOME_FAILED)
+
+
+@app.command("query")
+def query_command(
+    study: Annotated[str | None, typer.Option(help="Only trials of this study.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="EXPR", help='e.g. "day and not con and hidden >= 32"')
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(metavar="COL", help="Metrics: best first; -COL reverses.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="COL,COL", help="Which columns; default: the usual ones.")
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option(metavar="SELECT", help="Any read-only SQL instead of the above.")
+    ] = None,
+    output: Annotated[TableFormat, typer.Option("--format")] = TableFormat.table,
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Filter, sort and print results, one row per trial."""
+    from analysis import query  # noqa: PLC0415
+    from analysis.frames import open_reader  # noqa: PLC0415
+
+    engine = open_reader(store)
+    if sql is not None:
+        if any(option is not None for option in (study, where, sort, limit, columns)):
+            raise RequestError(
+                "--sql is a whole query: it takes no --study, --where, --sort, --limit or "
+                "--columns; say it in SQL"
+            )
+        frame = query.sql(engine, sql)
+    else:
+        frame = query.query(
+            engine,
+            study=study,
+            where=where,
+            sort=sort,
+            limit=limit,
+            columns=columns.split(",") if columns else None,
+        )
+    rendered = query.render(frame, output.value)
+    if isinstance(rendered, bytes):
+        sys.stdout.buffer.write(rendered)
+    else:
+        sys.stdout.write(rendered)
+
+
+@app.command("figures")
+def figures_command(
+    study: StudyName,
+    folder: Annotated[Path, typer.Option("--out", help="Where the files go.")] = Path("figures"),
+    formats: Annotated[
+        list[FigureFormat] | None, typer.Option("--format", help="Beside HTML; may be repeated.")
+    ] = None,
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Draw a study's figures from the store."""
+    from analysis.figures import study_figures  # noqa: PLC0415
+
+    written = study_figures(
+        store,
+        study,
+        folder=folder,
+        formats=[f.value for f in formats or []],
+        warn=lambda line: err().print(line, markup=False),
+    )
+    for path in written:
+        out().print(str(path), markup=False)
+
+
+@app.command("report")
+def report_command(
+    study: StudyName,
+    path: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path(
+        "report.html"
+    ),
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Write one self-contained HTML page: question, plan, coverage, results, figures, failures."""
+    from analysis.report import write_report  # noqa: PLC0415
+
+    write_report(store, study, path)
+    out().print(str(path), markup=False)
+
+
+def _write_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")

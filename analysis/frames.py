@@ -1,0 +1,382 @@
+"""The results database as tidy DataFrames, each in a constant number of statements.
+
+Columns have the same types whatever rows there are:
+whole numbers are `Int64` (missing: NA), other numbers float64, text `str`, times UTC. Test columns
+are read at the best validation epoch.
+"""
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    Engine,
+    Integer,
+    Label,
+    Select,
+    Text,
+    and_,
+    case,
+    func,
+    select,
+)
+from sqlalchemy.types import TypeEngine
+
+from model.errors import RequestError
+from model.results import Protocol, Split
+from study import engine as database
+from study.packing import unpack
+from study.schema import (
+    AttemptRow,
+    CellRow,
+    DatasetRow,
+    EnvironmentRow,
+    EpochMetricRow,
+    RankRow,
+    StudyRow,
+    TrialRow,
+    Utc,
+)
+from study.views import RESULTS
+
+CLASSES = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
+"""What a declared cell can be: exactly one of these."""
+
+_class: Label[str] = case((CellRow.state == "feasible", TrialRow.state), else_=CellRow.state).label(
+    "class"
+)
+_shown_attempt = func.coalesce(TrialRow.result_attempt, TrialRow.attempts)
+_answers = and_(CellRow.trial == TrialRow.id, CellRow.state == "feasible")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many of a study's declared cells are in each class; the classes add up.
+
+    Attributes:
+        study: the study's name.
+        declared: cells in the declared product.
+        counts: each of `CLASSES` -> number of cells, zeros included.
+        failures: class of failure -> number of failed cells.
+    """
+
+    study: str
+    declared: int
+    counts: Mapping[str, int]
+    failures: Mapping[str, int]
+
+    @property
+    def missing(self) -> int:
+        """Cells whose trial could have a result and has none: running, pending or failed."""
+        return sum(self.counts[name] for name in ("running", "pending", "failed"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values: `study`, `declared`, a key for each class, and `failures`."""
+        return {
+            "study": self.study,
+            "declared": self.declared,
+            **self.counts,
+            "failures": dict(self.failures),
+        }
+
+
+def open_reader(url: str) -> Engine:
+    """Return an engine for the functions below; it can neither change nor block anything.
+
+    Raises:
+        RequestError: there is no such database, or it is another version's.
+    """
+    return database.reading(url)
+
+
+def studies(engine: Engine) -> pd.DataFrame:
+    """Return a row for each study: `study, question, planned_at, declared` and a column a class."""
+    declared = select(
+        StudyRow.name.label("study"), StudyRow.question, StudyRow.planned_at, StudyRow.declared
+    ).order_by(StudyRow.name)
+    counted = (
+        select(CellRow.study, _class, func.count().label("n"))
+        .outerjoin(TrialRow, CellRow.trial == TrialRow.id)
+        .group_by(CellRow.study, _class)
+    )
+    with engine.connect() as connection:
+        frame = read(connection, declared)
+        counts = {(row.study, row[1]): row.n for row in connection.execute(counted)}
+    for name in CLASSES:
+        values = [counts.get((study, name), 0) for study in frame["study"]]
+        frame[name] = pd.array(values, dtype="Int64")
+    return frame
+
+
+def coverage(engine: Engine, study: str) -> Coverage:
+    """Return the study's coverage.
+
+    Raises:
+        RequestError: no such study, or the store lost cells, so that classes do not add up.
+    """
+    counted = (
+        select(_class, AttemptRow.failure, func.count())
+        .select_from(CellRow)
+        .outerjoin(TrialRow, CellRow.trial == TrialRow.id)
+        .outerjoin(
+            AttemptRow,
+            and_(
+                AttemptRow.trial == TrialRow.id,
+                AttemptRow.number == TrialRow.attempts,
+                CellRow.state == "feasible",
+                TrialRow.state == "failed",
+            ),
+        )
+        .where(CellRow.study == study)
+        .group_by(_class, AttemptRow.failure)
+    )
+    counts = dict.fromkeys(CLASSES, 0)
+    failures: dict[str, int] = {}
+    with engine.connect() as connection:
+        declared = declared_cells(connection, study)
+        for name, failure, count in connection.execute(counted):
+            counts[name] += count
+            if failure is not None:
+                failures[failure] = count
+    if sum(counts.values()) != declared:
+        raise RequestError(
+            f"every declared cell is in one class: {study} declares {declared} cells, and the "
+            f"store has {sum(counts.values())}; launch the study again to record its plan"
+        )
+    return Coverage(study, declared, counts, failures)
+
+
+def cells(engine: Engine, study: str) -> pd.DataFrame:
+    """Return a row for each declared cell of a study, in the order of the plan.
+
+    Columns: `number, dataset, model, embeddings, hidden, heads` (text, as declared), `dropout,
+    weight_decay, seed`, one for each other factor that the study varies, `class` (of `CLASSES`),
+    `reason` (rule, what it repeats, or how it failed) and `trial`, which joins with `results`.
+    """
+    failed_so = AttemptRow.failure + ": " + func.coalesce(AttemptRow.message, "")
+    statement = (
+        select(
+            CellRow.number,
+            CellRow.dataset,
+            CellRow.model,
+            CellRow.embeddings,
+            CellRow.hidden,
+            CellRow.heads,
+            CellRow.dropout,
+            CellRow.weight_decay,
+            CellRow.seed,
+            CellRow.others,
+            _class,
+            case(
+                (and_(CellRow.state == "feasible", TrialRow.state == "failed"), failed_so),
+                else_=CellRow.reason,
+            ).label("reason"),
+            CellRow.trial,
+        )
+        .outerjoin(TrialRow, CellRow.trial == TrialRow.id)
+        .outerjoin(
+            AttemptRow,
+            and_(AttemptRow.trial == TrialRow.id, AttemptRow.number == TrialRow.attempts),
+        )
+        .where(CellRow.study == study)
+        .order_by(CellRow.number)
+    )
+    with engine.connect() as connection:
+        declared_cells(connection, study)
+        frame = read(connection, statement)
+    others = [json.loads(text) for text in frame.pop("others")]
+    place = list(frame.columns).index("class")
+    for offset, name in enumerate(others[0] if others else ()):
+        frame.insert(place + offset, name, untyped_column([factors[name] for factors in others]))
+    return frame
+
+
+def results(engine: Engine, study: str | None = None) -> pd.DataFrame:
+    """Return a row for each trial of the study, with the columns of the view `results`.
+
+    Without a study: of all, a trial once for each study that asks for it; trials that no study
+    declares any more have a missing `study`. Trials that are not complete have no result.
+    """
+    statement = select(RESULTS).order_by(RESULTS.c.study, RESULTS.c.trial)
+    with engine.connect() as connection:
+        if study is not None:
+            declared_cells(connection, study)
+            statement = statement.where(RESULTS.c.study == study)
+        return read(connection, statement)
+
+
+def attempts(engine: Engine, study: str | None = None) -> pd.DataFrame:
+    """Return a row for each attempt: how it ended, when, and where it trained.
+
+    Columns: `trial, dataset, embeddings, hidden, heads, dropout, weight_decay, seed, attempt,
+    state, failure, message, traceback, started_at, ended_at` and the environment's.
+    """
+    environment = [column for column in EnvironmentRow.__table__.c if column.name != "id"]
+    statement = (
+        select(
+            *_factors,
+            AttemptRow.number.label("attempt"),
+            AttemptRow.state,
+            AttemptRow.failure,
+            AttemptRow.message,
+            AttemptRow.traceback,
+            AttemptRow.started_at,
+            AttemptRow.ended_at,
+            *environment,
+        )
+        .select_from(AttemptRow)
+        .join(TrialRow, AttemptRow.trial == TrialRow.id)
+        .outerjoin(EnvironmentRow, AttemptRow.environment == EnvironmentRow.id)
+        .order_by(AttemptRow.started_at, AttemptRow.trial, AttemptRow.number)
+    )
+    with engine.connect() as connection:
+        if study is not None:
+            declared_cells(connection, study)
+            statement = statement.join(CellRow, _answers).where(CellRow.study == study)
+        return read(connection, statement)
+
+
+def curves(engine: Engine, study: str) -> pd.DataFrame:
+    """Return what was measured in each epoch, a row a number; NaN where NaN was reported.
+
+    Columns: `trial, dataset, embeddings, hidden, heads, dropout, weight_decay, seed, attempt,
+    epoch, split, protocol, metric, value`. Of each trial the attempt with its result, else the
+    last. The test split and the protocol `full` appear at the best epoch alone.
+    """
+    statement = (
+        select(
+            *_factors,
+            EpochMetricRow.attempt,
+            EpochMetricRow.epoch,
+            EpochMetricRow.split,
+            EpochMetricRow.protocol,
+            EpochMetricRow.metric,
+            EpochMetricRow.value,
+        )
+        .select_from(CellRow)
+        .join(TrialRow, _answers)
+        .join(
+            EpochMetricRow,
+            and_(EpochMetricRow.trial == TrialRow.id, EpochMetricRow.attempt == _shown_attempt),
+        )
+        .where(CellRow.study == study)
+        .order_by(CellRow.number, EpochMetricRow.epoch)
+    )
+    with engine.connect() as connection:
+        declared_cells(connection, study)
+        return read(connection, statement)
+
+
+def ranks(
+    engine: Engine,
+    study: str,
+    *,
+    split: Split = "test",
+    protocol: Protocol = "popular-100",
+) -> pd.DataFrame:
+    """Return the counts per user that metrics and paired tests come from.
+
+    Columns: `trial, user` (place in the data set's user order, from 0), `greater, equal`: how
+    many other candidates score above and like the target. Complete trials only.
+    """
+    statement = (
+        select(RankRow.trial, RankRow.n_users, RankRow.greater, RankRow.equal)
+        .select_from(CellRow)
+        .join(TrialRow, _answers)
+        .join(
+            RankRow,
+            and_(RankRow.trial == TrialRow.id, RankRow.attempt == TrialRow.result_attempt),
+        )
+        .where(CellRow.study == study, RankRow.split == split, RankRow.protocol == protocol)
+        .order_by(CellRow.number)
+    )
+    with engine.connect() as connection:
+        declared_cells(connection, study)
+        rows = connection.execute(statement).all()
+    nothing = np.zeros(0, dtype=np.int32)  # concatenate wants at least one array
+    counts = [row.n_users for row in rows]
+    users = [np.arange(count, dtype=np.int32) for count in counts]
+    return pd.DataFrame(
+        {
+            "trial": pd.Series(np.repeat([row.trial for row in rows], counts), dtype="str"),
+            "user": np.concatenate([nothing, *users]),
+            "greater": np.concatenate([nothing, *(unpack(row.greater) for row in rows)]),
+            "equal": np.concatenate([nothing, *(unpack(row.equal) for row in rows)]),
+        }
+    )
+
+
+def datasets(engine: Engine) -> pd.DataFrame:
+    """Return a row for each prepared data set that results were computed on."""
+    with engine.connect() as connection:
+        return read(connection, select(DatasetRow.__table__).order_by(DatasetRow.name))
+
+
+def read(connection: Connection, statement: Select[*tuple[Any, ...]]) -> pd.DataFrame:
+    """Return a statement's rows as a DataFrame that is typed by the statement's columns."""
+    columns = list(statement.selected_columns)
+    rows = connection.execute(statement).all()
+    # By place, not by name: then a column is made from its values at once, not row by row.
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    return pd.DataFrame(
+        {
+            column.name: pd.Series(list(value), dtype=_dtype(column.type, value))
+            for column, value in zip(columns, values, strict=True)
+        }
+    )
+
+
+def untyped_column(values: Sequence[object]) -> "pd.Series[Any]":
+    """Return a column whose type only its values tell; whole numbers stay whole beside NULL."""
+    # PostgreSQL's averages of whole numbers are decimals, which JSON and figures do not know.
+    plain = [float(value) if isinstance(value, Decimal) else value for value in values]
+    whole = any(value is not None for value in plain) and all(
+        value is None or type(value) is int for value in plain
+    )
+    return pd.Series(plain, dtype="Int64" if whole else None)
+
+
+def _dtype(kind: TypeEngine[Any], values: Sequence[object]) -> str:
+    match kind:
+        case Boolean():
+            return "boolean" if None in values else "bool"
+        case Integer():
+            return "Int64"
+        case Text():
+            return "str"
+        case Utc():
+            return "datetime64[us, UTC]"
+        case _:
+            return "float64"
+
+
+_factors = (
+    TrialRow.id.label("trial"),
+    TrialRow.dataset,
+    TrialRow.embeddings,
+    TrialRow.hidden,
+    TrialRow.heads,
+    TrialRow.dropout,
+    TrialRow.weight_decay,
+    TrialRow.seed,
+)
+
+
+def declared_cells(connection: Connection, study: str) -> int:
+    """Return the number of cells that a study declares; an unknown study is refused."""
+    declared = connection.scalar(select(StudyRow.declared).where(StudyRow.name == study))
+    if declared is None:
+        names = list(connection.scalars(select(StudyRow.name).order_by(StudyRow.name)))
+        near = difflib.get_close_matches(study, names, n=1)
+        advice = f"did you mean {near[0]}?" if near else "launch it first"
+        raise RequestError(
+            f"the store has no study {study!r}; {advice} (it has: {', '.join(names) or 'none'})"
+        )
+    return declared

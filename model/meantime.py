@@ -1,0 +1,404 @@
+"""MEANTIME: self-attention in which each head sees time through an embedding of its own.
+
+Cho, Park, Yoo, "MEANTIME: Mixture of Attention Mechanisms with Multi-temporal Embeddings for
+Sequential Recommendation", RecSys 2020, arXiv 2008.08273.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self, cast
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.blocks import FeedForward, ItemHead, add_dropped, drop, linear
+from model.config import ABSOLUTE_EMBEDDINGS, RELATIVE_EMBEDDINGS, MeantimeConfig
+from model.data.batches import Batch, TrainingBatch
+from model.randomness import torch_generator
+from model.relative import (
+    GapRelation,
+    Gaps,
+    Relation,
+    SinRelation,
+    knot_features,
+    rows,
+    sin_frequencies,
+)
+
+_INITIAL_SPREAD = 0.02
+_LEAST_VARIANCE = 1e-12  # the square root has no slope at 0, which Log has at equal times
+
+
+def attend(
+    query: Float[Tensor, "batch queries channels"],
+    key: Float[Tensor, "batch keys channels"],
+    value: Float[Tensor, "batch keys channels"],
+    *,
+    heads: int,
+    relative: dict[int, Float[Tensor, "batch queries keys"]],
+    padding: Float[Tensor, "batch 1 1 keys"],
+    rate: float,
+    dropout: torch.Generator | None,
+) -> Float[Tensor, "batch queries channels"]:
+    """Return `softmax(q k + relative + padding) v` of each head, side by side.
+
+    Args:
+        query: already divided by the square root of the head width.
+        key: channels m w .. (m + 1) w are those of head m, as in `query` and `value`.
+        value: what is averaged.
+        heads: number of heads.
+        relative: by head, what its scores get besides `q k`.
+        padding: 0 for keys that exist, the lowest number for those that do not.
+        rate: dropout of the weights.
+        dropout: None for evaluation.
+    """
+    query, key, value = (
+        x.view(*x.shape[:2], heads, -1).transpose(1, 2) for x in (query, key, value)
+    )
+    scores = query @ key.mT  # (batch, heads, queries, keys)
+    for head, more in relative.items():
+        scores[:, head].add_(more)
+    weights = drop((scores + padding).softmax(dim=-1), rate, dropout)
+    return (weights @ value).transpose(1, 2).flatten(2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """What all blocks share about a batch: absolute embeddings are dropped once, not per block.
+
+    Attributes:
+        at_queries: the absolute embeddings of the positions that attend.
+        at_keys: those of all positions; the leading axis of both may be 1.
+        relations: the relative embeddings between the two.
+        padding: 0 for positions that exist, the lowest number for those that do not.
+    """
+
+    at_queries: dict[str, Float[Tensor, "_ queries hidden"]]
+    at_keys: dict[str, Float[Tensor, "_ keys hidden"]]
+    relations: dict[str, Relation]
+    padding: Float[Tensor, "batch 1 1 keys"]
+
+    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> Self:
+        """Return the context of the queries at these columns; keys stay whole."""
+        return replace(
+            self,
+            at_queries={name: rows(a, columns) for name, a in self.at_queries.items()},
+            relations={name: r.rows(columns) for name, r in self.relations.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """The positions at which a batch is scored: the last block computes no others.
+
+    Attributes:
+        mask: True at these positions.
+        columns: each sequence's scored columns in order, then others up to the longest.
+        real: which of `columns` are scored; in row-major order they are those of `mask`.
+    """
+
+    mask: Bool[Tensor, "batch time"]
+    columns: Int64[Tensor, "batch chosen"]
+    real: Bool[Tensor, "batch chosen"]
+
+    @classmethod
+    def of(cls, mask: Bool[Tensor, "batch time"]) -> Self:
+        """Line up the columns of a mask."""
+        counts = mask.sum(dim=1, keepdim=True)
+        longest = int(counts.max())
+        columns = mask.int().argsort(dim=1, descending=True, stable=True)[:, :longest]
+        return cls(mask, columns, torch.arange(longest, device=mask.device) < counts)
+
+
+class MixtureAttention(nn.Module):
+    """Content attention, plus what each head's own embedding says about i and j.
+
+    With q, k, v = W x + b (each hidden -> n w), of which head m owns channels m w .. (m + 1) w:
+
+    - with an absolute embedding a: `(q_i + W_PQ a_i + b_PQ) . (k_j + W_PK a_j + b_PK)`
+    - with a relative embedding r: `q_i . k_j + (q_i + b_R) . (W_R r_ij + b_WR)`
+    - with none, by content: `q_i . k_j`
+
+    divided by sqrt(w). The relative term is `u_i . r_ij`, `u_i = W_R^T (q_i + b_R)`, and what b_WR
+    adds. The biases on the key's side, b_K, b_PK and b_WR, are left out: each adds the same to all
+    scores of i, which the softmax ignores.
+    """
+
+    def __init__(self, config: MeantimeConfig) -> None:
+        super().__init__()
+        self._heads = config.heads
+        self._rate = config.dropout
+        self._relative_dropout = config.relative_dropout
+        self._width = config.hidden // config.heads
+        self.owners = head_owners(config)
+        hidden, channels = config.hidden, config.heads * self._width
+        absolute = [e for e in config.embeddings if e in ABSOLUTE_EMBEDDINGS]
+        relative = [e for e in config.embeddings if e in RELATIVE_EMBEDDINGS]
+        self.query = linear(hidden, channels)
+        self.key = linear(hidden, channels, bias=False)
+        self.value = linear(hidden, channels)
+        width = self._width
+        self.absolute_query = nn.ModuleDict({e: linear(hidden, width) for e in absolute})
+        self.absolute_key = nn.ModuleDict({e: linear(hidden, width, bias=False) for e in absolute})
+        self.relative_key = nn.ModuleDict({e: linear(hidden, width, bias=False) for e in relative})
+        self.relative_bias = nn.Parameter(torch.empty(1, len(relative), 1, self._width))
+        self.output = linear(channels, hidden)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time hidden"],
+        context: Context,
+        *,
+        scored: Scored | None,
+        dropout: torch.Generator | None,
+    ) -> Float[Tensor, "*positions hidden"]:
+        """Attend from the scored positions, laid end to end, or from all if None."""
+        asking = x
+        if scored is not None:
+            asking, context = rows(x, scored.columns), context.rows(scored.columns)
+        scale = self._width**-0.5
+        query, key = self.query(asking) * scale, self.key(x)
+        relative = {}
+        for n, (name, relation) in enumerate(context.relations.items()):
+            own_query = query[..., self.channels(name)] + self.relative_bias[:, n] * scale
+            weight = cast("nn.Linear", self.relative_key[name]).weight
+            relative[self.owners.index(name)] = self.relative_scores(
+                own_query, weight, relation=relation, dropout=dropout
+            )
+        for name, at_queries in context.at_queries.items():
+            own = self.channels(name)
+            query[..., own].add_(self.absolute_query[name](at_queries), alpha=scale)
+            key[..., own].add_(self.absolute_key[name](context.at_keys[name]))
+        mixed = attend(
+            query,
+            key,
+            self.value(x),
+            heads=self._heads,
+            relative=relative,
+            padding=context.padding,
+            rate=self._rate,
+            dropout=dropout,
+        )
+        return cast("Tensor", self.output(mixed if scored is None else mixed[scored.real]))
+
+    def channels(self, owner: str) -> slice:
+        """Return the channels of q, k and v that belong to this owner's head."""
+        first = self.owners.index(owner) * self._width
+        return slice(first, first + self._width)
+
+    def head_weights(self, owner: str) -> list[Tensor]:
+        """Return everything of this owner's head that starts at random."""
+        own = self.channels(owner)
+        weights: list[Tensor] = [m.weight[own] for m in (self.query, self.key, self.value)]
+        weights.append(self.output.weight[:, own])
+        by_embedding = (self.absolute_query, self.absolute_key, self.relative_key)
+        weights += [cast("nn.Linear", m[owner]).weight for m in by_embedding if owner in m]
+        if owner in self.relative_key:
+            weights.append(self.relative_bias[:, list(self.relative_key).index(owner)])
+        return weights
+
+    def relative_scores(
+        self,
+        query: Float[Tensor, "batch queries width"],
+        weight: Float[Tensor, "width hidden"],
+        *,
+        relation: Relation,
+        dropout: torch.Generator | None,
+    ) -> Float[Tensor, "batch queries keys"]:
+        """Return `u_i . r_ij`, in training under dropout of r_ij.
+
+        Entry-wise dropout adds `sum_f u_f r_f (mask_f / (1 - p) - 1)`, independent over j, of mean
+        0 and variance `p / (1 - p) sum_f u_f^2 r_f^2`: a normal of that variance stands for it.
+        A mask on u, `feature`, is common to all j, and the softmax cancels most of its noise.
+        """
+        if dropout is None or self._rate == 0:
+            return relation.scores(query, weight)
+        if self._relative_dropout == "feature":
+            u = drop(query @ weight, self._rate, dropout)
+            return relation.scores(u, torch.eye(u.shape[-1], dtype=u.dtype, device=u.device))
+        variance = relation.variance(query, weight) * (self._rate / (1 - self._rate))
+        spread = variance.clamp(_LEAST_VARIANCE).sqrt()
+        noise = torch.empty_like(spread).normal_(generator=dropout)
+        return torch.addcmul(relation.scores(query, weight), noise, spread)
+
+
+class Block(nn.Module):
+    """`x + attention(norm x)`, then `x + feed_forward(norm x)`; branches and end are dropped."""
+
+    def __init__(self, config: MeantimeConfig) -> None:
+        super().__init__()
+        self._rate = config.dropout
+        self.attention_norm = nn.LayerNorm(config.hidden)
+        self.attention = MixtureAttention(config)
+        self.feed_forward_norm = nn.LayerNorm(config.hidden)
+        self.feed_forward = FeedForward(config.hidden, config.dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time hidden"],
+        context: Context,
+        *,
+        scored: Scored | None,
+        dropout: torch.Generator | None,
+    ) -> Float[Tensor, "*positions hidden"]:
+        """Return the scored positions, laid end to end, or all of them if None."""
+        attended = self.attention(self.attention_norm(x), context, scored=scored, dropout=dropout)
+        if scored is not None:
+            x = x[scored.mask]
+        x = add_dropped(x, attended, rate=self._rate, generator=dropout)
+        transformed = self.feed_forward(self.feed_forward_norm(x), dropout)
+        x = add_dropped(x, transformed, rate=self._rate, generator=dropout)
+        return drop(x, self._rate, dropout)
+
+
+class Meantime(nn.Module):
+    """Item embedding, blocks, item head.
+
+    Numbered differences from the paper and its authors' code:
+
+    1. No global content bias b_I: with b_Q + b_I and b_R - b_I it is the same class of functions.
+    2. Phases are float64; the authors' are float32, which is noise at gaps of months.
+    3. `relative_dropout: entrywise` is a normal of the right variance, drawn for each block, in
+       place of masks on r_ij that the blocks share.
+    4. The padding row of the item embedding is zero and stays zero; the authors train it.
+    5. Heads without an embedding attend by content, so that the number of heads is free.
+    6. No b_K, b_PK and b_WR: they cannot change an output, see `MixtureAttention`.
+
+    Weights are drawn per named part (an embedding, its head in a block, a content head, ..): parts
+    which two subsets share start equal at equal seeds, hidden size and heads.
+    """
+
+    def __init__(self, config: MeantimeConfig, *, n_items: int, n_days: int, seed: int) -> None:
+        super().__init__()
+        hidden = config.hidden
+        self._config = config
+        table_rows = {"day": n_days, "pos": config.max_len, "con": 1}
+        self.item_embedding = nn.Parameter(torch.empty(n_items + 2, hidden))
+        self.embedding = nn.ParameterDict(
+            {e: torch.empty(n, hidden) for e, n in table_rows.items() if e in config.embeddings}
+        )
+        self.block = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.head = ItemHead(hidden, n_items)
+        self._frequencies = sin_frequencies(hidden, config.frequency_base)
+        self._features = {
+            kind: knot_features(kind, hidden, base=config.frequency_base, tau=config.tau)
+            for kind in ("exp", "log")
+            if kind in config.embeddings
+        }
+        self._draw(seed)
+
+    def hidden(
+        self, batch: Batch, dropout: torch.Generator | None = None
+    ) -> Float[Tensor, "batch time hidden"]:
+        """Return the last block's output everywhere; at padding it means nothing."""
+        return self._encode(batch, None, dropout)
+
+    def loss(
+        self, batch: TrainingBatch, dropout: torch.Generator | None = None
+    ) -> Float[Tensor, ""]:
+        """Return the mean cross entropy over rows 0..I at the chosen positions.
+
+        The batch must have one; a batch without makes no step.
+        """
+        chosen = batch.labels > 0
+        state = self.head.state(self._encode(batch, Scored.of(chosen), dropout))
+        logits = self.head.all_scores(state, self.item_embedding)
+        return functional.cross_entropy(logits, batch.labels[chosen])
+
+    def state(self, batch: Batch) -> Float[Tensor, "batch hidden"]:
+        """Return what scores candidates at the newest position, without dropout."""
+        newest = torch.zeros_like(batch.items, dtype=torch.bool)
+        newest[:, -1] = True
+        return self.head.state(self._encode(batch, Scored.of(newest), None))
+
+    def candidate_scores(
+        self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
+    ) -> Float[Tensor, "batch candidates"]:
+        """Score each row's own candidates."""
+        return self.head.candidate_scores(state, self.item_embedding, candidates=candidates)
+
+    def all_scores(
+        self, state: Float[Tensor, "batch hidden"]
+    ) -> Float[Tensor, "batch n_items_and_padding"]:
+        """Score items 1..I; column 0 belongs to padding."""
+        return self.head.all_scores(state, self.item_embedding)
+
+    def freeze_padding(self) -> None:
+        """Zero the gradient of the padding row, a class of the head, so that it stays zero."""
+        if self.item_embedding.grad is not None:
+            self.item_embedding.grad[0] = 0
+
+    def _encode(
+        self, batch: Batch, scored: Scored | None, dropout: torch.Generator | None
+    ) -> Float[Tensor, "*positions hidden"]:
+        """Run the blocks; the last one at the scored positions alone."""
+        context = self.context(batch, dropout)
+        x = functional.embedding(batch.items, self.item_embedding)
+        x = drop(x, self._config.dropout, dropout)
+        last = len(self.block) - 1
+        for n, block in enumerate(self.block):
+            x = block(x, context, scored=scored if n == last else None, dropout=dropout)
+        return x
+
+    def context(self, batch: Batch, dropout: torch.Generator | None) -> Context:
+        """Look up absolute embeddings and relate times, in float64, to each newest position's."""
+        n_rows, length = batch.items.shape
+        absolute = {}
+        for name, table in self.embedding.items():
+            match name:
+                case "day":
+                    found = functional.embedding(batch.days, table)
+                case "pos":
+                    found = table[-length:].expand(n_rows, -1, -1)
+                case _:
+                    found = table.expand(n_rows, length, -1)
+            absolute[name] = drop(found, self._config.dropout, dropout)
+        moments = (batch.times - batch.times[:, -1:]).double() / self._config.tau
+        relations: dict[str, Relation] = {}
+        dtype, device = self.item_embedding.dtype, self.item_embedding.device
+        if "sin" in self._config.embeddings:
+            relations["sin"] = SinRelation.of(moments, self._frequencies.to(device), dtype=dtype)
+        if self._features:
+            gaps = Gaps.of(moments, self._config.tau, dtype=dtype)
+            for kind, features in self._features.items():
+                relations[kind] = GapRelation(features.to(device, dtype), gaps)
+        padding = torch.zeros(batch.items.shape, dtype=dtype, device=device)
+        padding.masked_fill_(batch.items == 0, torch.finfo(dtype).min)
+        return Context(absolute, absolute, relations, padding[:, None, None, :])
+
+    @torch.no_grad()
+    def _draw(self, seed: int) -> None:
+        """Draw weights, embeddings and b_R from normal(0, 0.02); biases are 0, norms 1."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                module.bias.zero_()
+        for name, weights in self._parts():
+            generator = torch_generator(seed, "weights", name)
+            for weight in weights:
+                weight.copy_(torch.randn(weight.shape, generator=generator) * _INITIAL_SPREAD)
+        self.item_embedding[0] = 0
+
+    def _parts(self) -> Iterator[tuple[str, list[Tensor]]]:
+        """Name every part that is drawn; a part's tensors may be slices of fused weights."""
+        yield "item_embedding", [self.item_embedding]
+        yield "head", [self.head.linear.weight]
+        for name, table in self.embedding.items():
+            yield f"embedding.{name}", [table]
+        for n, module in enumerate(self.block):
+            block = cast("Block", module)
+            ends = [block.feed_forward.expand.weight, block.feed_forward.contract.weight]
+            yield f"block.{n}.feed_forward", ends
+            for owner in block.attention.owners:
+                yield f"block.{n}.head.{owner}", block.attention.head_weights(owner)
+
+
+def head_owners(config: MeantimeConfig) -> list[str]:
+    """Return the owner of each head: embeddings in canonical order, then `content.0`, ..
+
+    >>> head_owners(MeantimeConfig(embeddings=("pos", "log"), heads=4))
+    ['pos', 'log', 'content.0', 'content.1']
+    """
+    n_content = config.heads - len(config.embeddings)
+    return [*config.embeddings, *(f"content.{m}" for m in range(n_content))]

@@ -1,0 +1,205 @@
+import re
+import stat
+import struct
+import zlib
+
+import plotly.graph_objects as go
+import pytest
+
+from analysis.export import (
+    NamedFigure,
+    export,
+    find_browser,
+    finished,
+    repacked,
+    write_atomically,
+)
+from analysis.figures import named_figure, study_figures
+from analysis.heatmap import panels
+from model.errors import RequestError
+from tests.analysis.browser import browser, look
+from tests.analysis.hand_made import full_study
+from tests.stored import fill
+
+
+@pytest.fixture(scope="module")
+def heatmaps():
+    results, cells = full_study()
+    return [named_figure(data) for data in panels(results, cells, metrics=["test_ndcg@10"])]
+
+
+@pytest.fixture
+def heard():
+    return []
+
+
+def small(name, title="A title"):
+    return NamedFigure(name, title, ("A caption.",), go.Figure(), go.Figure())
+
+
+def test_html_needs_no_network(heatmaps, tmp_path, heard):
+    (path,) = export(heatmaps, tmp_path / "figures", warn=heard.append)
+    page = path.read_text()
+    assert path.name == "subsets_ml-100k_test_ndcg-at-10.html"
+    assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", page)
+    assert page.count("plotly.js v") == 1
+    assert "121 of 128 cells" in page
+    assert heard == []
+
+
+def test_titles_and_captions_are_text_and_never_markup(tmp_path, heard):
+    (path,) = export([small("a", "<script>alert(1)</script>")], tmp_path, warn=heard.append)
+    assert "<script>alert(1)" not in path.read_text()
+    assert "&lt;script&gt;alert(1)" in path.read_text()
+
+
+def test_without_a_browser_html_is_written_and_the_message_says_how_to_get_one(
+    heatmaps, tmp_path, heard, monkeypatch
+):
+    monkeypatch.setenv("BROWSER_PATH", "/nonexistent")
+    written = export(heatmaps, tmp_path, formats=["png"], warn=heard.append)
+    assert [path.suffix for path in written] == [".html"]
+    assert len(heard) == 1
+    assert "apt-get install chromium" in heard[0]
+    assert "the HTML files are written" in heard[0]
+
+
+@pytest.mark.slow
+def test_a_browser_that_hangs_is_given_up_after_its_time_limit(
+    heatmaps, tmp_path, heard, monkeypatch
+):
+    program = tmp_path / "hangs"
+    program.write_text("#!/bin/sh\nexec sleep 3600\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("BROWSER_PATH", str(program))
+    written = export(
+        heatmaps, tmp_path / "out", formats=["png"], warn=heard.append, start_seconds=0.5
+    )
+    assert [path.suffix for path in written] == [".html"]
+    assert len(heard) == 1
+    assert "drew 0 of 1 static figures" in heard[0]
+    assert "then failed or passed its time limit" in heard[0]
+
+
+def test_a_browser_that_dies_is_reported(heatmaps, tmp_path, heard, monkeypatch):
+    program = tmp_path / "dies"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("BROWSER_PATH", str(program))
+    written = export(
+        heatmaps, tmp_path / "out", formats=["png"], warn=heard.append, start_seconds=5
+    )
+    assert [path.suffix for path in written] == [".html"]
+    assert "drew 0 of 1 static figures" in heard[0]
+
+
+def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path, heard):
+    with pytest.raises(RequestError, match=r"png, svg, pdf, got bmp"):
+        export([small("a")], tmp_path, formats=["html", "bmp"], warn=heard.append)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_message(tmp_path, heard):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RequestError, match=r"must be writable, got .*; name another place"):
+        export([small("a")], tmp_path / "file" / "figures", warn=heard.append)
+
+
+def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path):
+    path = tmp_path / "new" / "a.html"
+    write_atomically(path, b"first")
+    write_atomically(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.html"]
+    assert path.stat().st_mode & stat.S_IRUSR
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_rest(tmp_path):
+    (tmp_path / "a.html").mkdir()
+    (tmp_path / "a.html" / "inside").write_text("old")
+    with pytest.raises(RequestError):
+        write_atomically(tmp_path / "a.html", b"new")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.html"]
+    assert (tmp_path / "a.html" / "inside").read_text() == "old"
+
+
+def test_what_differs_between_two_drawings_is_taken_out():
+    svg = '<g id="clipab12cd"/><g class="trace scatter traceff00aa" mask="#clipab12cd"/>'
+    other = svg.replace("ab12cd", "112233").replace("ff00aa", "445566")
+    assert finished(svg.encode(), "svg") == finished(other.encode(), "svg")
+    pdf = b"/CreationDate (D:20260102030405+00'00')/ModDate (D:20260102030405+00'00')"
+    assert finished(pdf, "pdf") == pdf.replace(b"20260102030405", b"20000101000000")
+
+
+def test_a_repacked_picture_has_the_same_pixels_in_fewer_bytes():
+    pixels = b"".join(b"\0" + bytes([row % 7] * 300) for row in range(100))
+
+    def chunk(kind, body):
+        sized = struct.pack(">I", len(body)) + kind + body
+        return sized + struct.pack(">I", zlib.crc32(kind + body))
+
+    stored = zlib.compress(pixels, 0)
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 100, 100, 8, 2, 0, 0, 0))
+    png = b"\x89PNG\r\n\x1a\n" + header
+    png += chunk(b"IDAT", stored[:1000]) + chunk(b"IDAT", stored[1000:]) + chunk(b"IEND", b"")
+    small_png = repacked(png)
+    assert len(small_png) < len(png) / 10
+    start = small_png.index(b"IDAT") + 4
+    (length,) = struct.unpack(">I", small_png[start - 8 : start - 4])
+    assert zlib.decompress(small_png[start : start + length]) == pixels
+    assert small_png.startswith(png[:33])
+    assert small_png.endswith(chunk(b"IEND", b""))
+
+
+def test_a_study_is_drawn_from_its_store(tmp_path, heard):
+    url = f"sqlite:///{tmp_path}/results.db"
+    fill(url, tmp_path)
+    written = study_figures(
+        url, "small", folder=tmp_path / "figures", formats=[], warn=heard.append
+    )
+    # 18 cells: subsets none, Pos and Pos+Log, heads 1, 2 and per-embedding, 2 seeds. Two metrics
+    # have a value in both protocols, each with a panel for each declared level of heads.
+    assert len(written) == 3 * 3
+    page = (tmp_path / "figures" / "subsets_tiny_test_ndcg-at-10_heads-1.html").read_text()
+    assert "Test NDCG@10 on tiny, heads 1" in page
+    assert "of 6 cells" in page
+
+
+def test_a_study_that_the_store_lacks_is_refused(tmp_path, heard):
+    url = f"sqlite:///{tmp_path}/results.db"
+    fill(url, tmp_path)
+    with pytest.raises(RequestError, match="did you mean small"):
+        study_figures(url, "smal", folder=tmp_path, formats=[], warn=heard.append)
+
+
+@pytest.mark.browser
+def test_one_session_draws_every_static_format_the_same_twice(heatmaps, tmp_path, heard):
+    browser()
+    folders = (tmp_path / "a", tmp_path / "b")
+    for folder in folders:
+        export(heatmaps, folder, formats=["png", "svg", "pdf"], warn=heard.append)
+    assert heard == []
+    starts = {".png": b"\x89PNG", ".svg": b"<svg", ".pdf": b"%PDF", ".html": b"<!doctype html>"}
+    for first in sorted(folders[0].iterdir()):
+        content = first.read_bytes()
+        assert content.startswith(starts.pop(first.suffix))
+        assert content == (folders[1] / first.name).read_bytes()
+        if first.suffix == ".png":
+            assert len(content) < 300_000
+    assert starts == {}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_figures_page_fits_its_screen(heatmaps, tmp_path, heard, width):
+    browser()
+    (path,) = export(heatmaps, tmp_path, warn=heard.append)
+    seen = look(path, width=width)
+    assert seen.complaints == ()
+    assert seen.figures_drawn == 1
+    assert seen.page_width <= width
+
+
+@pytest.mark.browser
+def test_the_browser_is_found_on_the_path():
+    assert find_browser() == browser()

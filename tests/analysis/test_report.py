@@ -1,0 +1,191 @@
+import math
+import re
+
+import pandas as pd
+import pytest
+
+from analysis.report import LISTED_FAILURES, SHOWN_ARMS, compose, render, write_report
+from model.errors import RequestError
+from tests.analysis.browser import browser, look
+from tests.analysis.hand_made import full_study, report_source, study
+from tests.stored import fill
+
+
+def report_of(points, **changes):
+    return compose(report_source(*study(points), **changes))
+
+
+def text_of(page):
+    """What a reader sees: scripts, styles and tags taken out, spaces made single."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", body).split())
+
+
+@pytest.fixture(scope="module")
+def page():
+    return render(report_source(*full_study()))
+
+
+def test_the_page_is_whole_without_a_network(page):
+    assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", page)
+    assert page.count("plotly.js v") == 1
+    assert len(page) < 8_000_000
+
+
+def test_the_page_has_every_part(page):
+    text = text_of(page)
+    for part in (
+        "Which temporal embeddings suit MovieLens 100K?",
+        "Plan and coverage",
+        "121 complete + 2 pending + 3 failed + 2 censored = 128 declared",
+        "ml-100k, protocol popular-100",
+        "ml-100k, protocol full",
+        "Figure 1. Test NDCG@10 on ml-100k",
+        "121 of 128 cells",
+        "Failed trials",
+        "diverged: the loss is nan at epoch 3",
+        "943 users, 1,349 items, 99,287 interactions, 215 days",
+        "numpy 2.2.1, torch 2.13.0",
+        "0123abc, with changes that are not committed",
+        "Results up to 2026-11-30 12:00 UTC",
+        "The target's time is an input of the problem",
+    ):
+        assert part in text.replace("&#39;", "'"), part
+
+
+def test_the_same_store_gives_the_same_page(page):
+    assert render(report_source(*full_study())) == page
+
+
+def test_coverage_adds_up_to_the_declared_cells():
+    report = compose(report_source(*full_study()))
+    assert sum(count for _, count, _ in report.coverage) == report.n_declared == 128
+    assert dict(report.plan)["distinct trials"] == 128
+
+
+def test_the_plan_tells_cells_from_trials():
+    report = report_of(
+        [
+            {"embeddings": "Pos", "heads": "1", "trial": "a" * 16},
+            {"embeddings": "Pos", "heads": "7", "class": "duplicate", "trial": "a" * 16},
+            {"embeddings": "Day+Pos", "heads": "1", "class": "infeasible", "reason": "2 need 2"},
+            {"embeddings": "Day+Pos", "heads": "1", "seed": 1, "class": "infeasible",
+             "reason": "2 need 2"},
+        ]
+    )  # fmt: skip
+    assert [count for _, count in report.plan] == [4, 2, 1, 1]
+    assert report.infeasible == (("2 need 2", 2),)
+
+
+def test_the_finding_names_the_best_by_validation_with_its_test_value():
+    results, cells = study(
+        [
+            {"embeddings": subset, "seed": seed, "value": value}
+            for subset, value in (("Pos", 0.30), ("Day", 0.20))
+            for seed in (0, 1)
+        ]
+    )
+    results["validation_ndcg@10"] = [0.1, 0.1, 0.4, 0.4]
+    first, second = compose(report_source(results, cells)).findings
+    assert first == (
+        "ml-100k: Day is best by validation among 2 arms with a result, with validation NDCG@10 "
+        ".400 and test NDCG@10 .200 (popular-100, the mean of 2 seeds)."
+    )
+    assert "Pos with validation NDCG@10 .100 and test NDCG@10 .300" in second
+
+
+def test_one_seed_brings_a_warning_about_significance():
+    text = text_of(render(report_source(*study([{"embeddings": "Pos"}]))))
+    assert "With one seed nothing can be said about significance" in text
+
+
+def test_a_study_without_results_is_still_reported():
+    results, cells = study([{"embeddings": "Pos", "class": "pending"}])
+    results["finished_at"] = pd.NaT
+    text = text_of(render(report_source(results, cells, attempts=pd.DataFrame())))
+    assert "ml-100k: no trial is complete yet." in text
+    assert "No result yet" in text
+    assert "0 of 1 cells (1 pending)" in text
+    assert "No attempt has said where it ran." in text
+
+
+def test_texts_from_the_store_are_never_markup():
+    hostile = "</script><script>alert('x')</script>"
+    results, cells = study([{"embeddings": "Pos", "class": "failed", "reason": hostile}])
+    page = render(report_source(results, cells, question=hostile))
+    assert hostile not in page
+    assert "&lt;/script&gt;&lt;script&gt;alert(&#39;x&#39;)" in page
+
+
+def test_long_tables_fold():
+    points = [{"embeddings": "Pos", "hidden": hidden} for hidden in range(SHOWN_ARMS + 5)]
+    sampled, full = report_of(points).tables
+    assert (sampled.protocol, full.protocol) == ("popular-100", "full")
+    assert len(sampled.shown.rows) == SHOWN_ARMS
+    assert len(sampled.folded.rows) == 5
+    assert (sampled.n_arms, sampled.n_left_out) == (SHOWN_ARMS + 5, 0)
+
+
+def test_a_protocol_that_was_not_measured_has_no_table():
+    results, cells = study([{"embeddings": "Pos"}])
+    results["test_full_ndcg@10"] = math.nan
+    (only,) = compose(report_source(results, cells)).tables
+    assert only.protocol == "popular-100"
+
+
+def test_failures_beyond_a_pageful_are_counted():
+    points = [
+        {"embeddings": "Pos", "seed": seed, "class": "failed", "reason": "oom"}
+        for seed in range(LISTED_FAILURES + 3)
+    ]
+    table, left_out = report_of(points).missing
+    assert len(table.rows) == LISTED_FAILURES
+    assert left_out == 3
+    assert table.heading == ("subset", "seed", "failure", "attempts", "trial")
+
+
+def test_each_environment_is_described_once():
+    (only,) = compose(report_source(*full_study())).environments
+    assert only["attempts"] == "128"
+    assert only["gpus"] == "none"
+
+
+def test_a_report_is_written_from_the_store(tmp_path):
+    url = f"sqlite:///{tmp_path}/results.db"
+    fill(url, tmp_path)
+    write_report(url, "small", tmp_path / "reports" / "small.html")
+    text = text_of((tmp_path / "reports" / "small.html").read_text())
+    assert "Does order matter?" in text
+    assert "18 cells" in text
+    assert "diverged: loss is NaN" in text
+    assert "2 complete + 1 running" in text
+    assert "torch 2.13.0" in text
+
+
+def test_a_report_of_an_unknown_study_is_refused(tmp_path):
+    url = f"sqlite:///{tmp_path}/results.db"
+    fill(url, tmp_path)
+    with pytest.raises(RequestError, match="did you mean small"):
+        write_report(url, "smal", tmp_path / "small.html")
+    assert not (tmp_path / "small.html").exists()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_report_opens_without_complaint_and_fits_its_screen(page, tmp_path, width):
+    browser()
+    (tmp_path / "report.html").write_text(page)
+    seen = look(tmp_path / "report.html", width=width)
+    assert seen.complaints == ()
+    assert seen.figures_drawn == 3
+    assert seen.page_width <= width
+
+
+@pytest.mark.browser
+def test_pointing_at_a_hatched_cell_shows_why_it_is_empty(page, tmp_path):
+    browser()
+    (tmp_path / "report.html").write_text(page)
+    # Row Day, column Sin: the second column of eight, the fifth row of eight.
+    seen = look(tmp_path / "report.html", width=1280, point_at=(1.5 / 8, 4.5 / 8))
+    assert "Day+Sin" in seen.hover
+    assert "diverged: the loss is nan at epoch 3" in seen.hover

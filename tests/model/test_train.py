@@ -1,0 +1,212 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from model.build import build
+from model.config import DatasetConfig, MeantimeConfig, TrainingConfig, TrialConfig
+from model.data.batches import TrainingBatches
+from model.errors import Diverged
+from model.metrics import summarise
+from model.randomness import numpy_generator, torch_generator
+from model.train import fit_epoch, train
+
+
+def config_of(embeddings=("pos",), seed=0, **training):
+    return TrialConfig(
+        dataset=DatasetConfig(name="small"),
+        model=MeantimeConfig(embeddings=embeddings, hidden=16, heads=2, max_len=8, dropout=0.1),
+        training=TrainingConfig(**{"batch": 8, "epochs": 2, "lr": 0.01} | training),
+        seed=seed,
+    )
+
+
+@pytest.fixture(scope="module")
+def cycles(prepared_of):
+    """Everyone walks the same circle of 30 items: the next item is known."""
+    walks = [[(start + n) % 30 + 1 for n in range(9)] for start in range(60)]
+    return prepared_of(walks, n_items=30)
+
+
+def trained(config, data):
+    reports = []
+    return train(config, data, report=reports.append), reports
+
+
+def value(metrics, split, metric, protocol="popular-100"):
+    wanted = (split, protocol, metric)
+    (found,) = (m.value for m in metrics if (m.split, m.protocol, m.metric) == wanted)
+    return found
+
+
+def counts(result):
+    return [(r.split, r.protocol, r.greater.tolist(), r.equal.tolist()) for r in result.ranks]
+
+
+def test_a_simple_rule_is_learned(cycles):
+    result, reports = trained(config_of(epochs=40, mask_probability=0.4), cycles)
+    assert value(result.metrics, "test", "recall@5") > 0.9  # chance: 5 / 22
+    assert value(result.metrics, "test", "recall@5", "full") > 0.9
+    losses = [value(r.metrics, "train", "loss", "none") for r in reports]
+    assert losses[0] == pytest.approx(np.log(31), abs=0.3)  # rows 0..30, nothing known yet
+    assert losses[-1] < losses[0] - 0.4
+
+
+def test_the_same_trial_gives_the_same_ranks_bit_for_bit(cycles):
+    config = config_of(("day", "log"), epochs=3)
+    (first, first_reports), (second, second_reports) = (trained(config, cycles) for _ in range(2))
+    assert counts(first) == counts(second)
+    assert [r.metrics for r in first_reports] == [r.metrics for r in second_reports]
+
+
+def test_another_seed_gives_another_training(cycles):
+    losses = [
+        value(trained(config_of(seed=seed), cycles)[1][0].metrics, "train", "loss", "none")
+        for seed in (0, 1)
+    ]
+    assert losses[0] != losses[1]
+
+
+def test_global_generators_are_left_alone_and_do_not_matter(cycles):
+    expected = counts(trained(config_of(), cycles)[0])
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    assert counts(trained(config_of(), cycles)[0]) == expected
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_poisoned_test_split_changes_nothing_but_test_ranks(cycles):
+    poisoned_items = cycles.items.copy()
+    poisoned_items[cycles.offsets[1:] - 1] = 1
+    poisoned = dataclasses.replace(cycles, items=poisoned_items)
+    clean, clean_reports = trained(config_of(epochs=6), cycles)
+    other, other_reports = trained(config_of(epochs=6), poisoned)
+    assert [r.metrics for r in clean_reports] == [r.metrics for r in other_reports]
+    assert clean.best_epoch == other.best_epoch
+    assert counts(clean)[:2] == counts(other)[:2]  # validation
+    assert counts(clean)[2:] != counts(other)[2:]  # test
+
+
+def test_every_epoch_reports_its_loss_and_validation_alone(cycles):
+    result, reports = trained(config_of(epochs=3), cycles)
+    assert [r.epoch for r in reports] == [1, 2, 3]
+    for report in reports:
+        names = [(m.split, m.protocol, m.metric) for m in report.metrics]
+        assert names == [
+            ("train", "none", "loss"),
+            *(
+                ("validation", "popular-100", metric)
+                for metric in ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "mrr")
+            ),
+        ]
+    assert (result.epochs, result.stopped_by) == (3, "epochs")
+
+
+def test_the_result_is_read_at_the_best_validation_epoch(cycles):
+    result, reports = trained(config_of(epochs=12), cycles)
+    by_epoch = [value(r.metrics, "validation", "ndcg@10") for r in reports]
+    assert result.best_epoch == 1 + int(np.argmax(by_epoch))  # the first of equals
+    assert value(result.metrics, "validation", "ndcg@10") == max(by_epoch)
+
+
+def test_both_splits_and_protocols_are_kept_per_user(cycles):
+    result, _ = trained(config_of(epochs=1), cycles)
+    assert [(r.split, r.protocol) for r in result.ranks] == [
+        ("validation", "popular-100"),
+        ("validation", "full"),
+        ("test", "popular-100"),
+        ("test", "full"),
+    ]
+    for ranks in result.ranks:
+        assert ranks.greater.shape == ranks.equal.shape == (60,)
+        assert ranks.greater.dtype == ranks.equal.dtype == np.int32
+    assert result.metrics == tuple(m for ranks in result.ranks for m in summarise(ranks))
+
+
+def test_training_stops_after_patience_evaluations_without_a_better_one(cycles):
+    # A step too small to change a rank: the first epoch stays the best.
+    result, reports = trained(config_of(epochs=50, patience=3, lr=1e-12), cycles)
+    assert (result.best_epoch, result.epochs, result.stopped_by) == (1, 4, "patience")
+    assert len(reports) == 4
+
+
+def test_a_loss_that_is_no_number_is_a_failure(cycles):
+    with pytest.raises(Diverged, match="must be finite"):
+        trained(config_of(epochs=30, lr=1e30), cycles)
+
+
+def test_what_report_raises_ends_the_training(cycles):
+    def stop(report):
+        raise KeyboardInterrupt(f"epoch {report.epoch}")
+
+    with pytest.raises(KeyboardInterrupt, match="epoch 1"):
+        train(config_of(), cycles, report=stop)
+
+
+def test_seconds_come_from_the_given_clock(cycles):
+    ticks = iter(range(100))
+    reports = []
+    result = train(config_of(), cycles, report=reports.append, clock=lambda: next(ticks))
+    assert [r.seconds for r in reports] == [1, 1]
+    assert result.seconds == 5  # start, two readings in each of two epochs, end
+
+
+def test_parameters_are_counted(cycles):
+    result, _ = trained(config_of(("con",), epochs=1), cycles)
+    model = build(config_of(("con",)).model, n_items=30, n_days=cycles.n_days, seed=0)
+    assert result.n_parameters == sum(p.numel() for p in model.parameters())
+
+
+def test_the_padding_row_stays_zero(cycles):
+    config = config_of(weight_decay=0.1)
+    model = build(config.model, n_items=30, n_days=cycles.n_days, seed=0)
+    before = model.item_embedding.detach().clone()
+    batches = TrainingBatches(
+        cycles,
+        config.training,
+        max_len=8,
+        order_rng=numpy_generator(0, "order"),
+        mask_rng=numpy_generator(0, "masks"),
+    )
+    fit_epoch(
+        model,
+        batches,
+        optimizer=torch.optim.Adam(model.parameters(), weight_decay=0.1),
+        dropout=torch_generator(0, "dropout"),
+        device="cpu",
+    )
+    after = model.item_embedding.detach()
+    assert after[0].eq(0).all()
+    assert after[1:].ne(before[1:]).any(dim=1).all()
+
+
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        ("train_window", 2),
+        ("mask_probability", 0.5),
+        ("batch", 5),
+        ("lr", 0.02),
+        ("weight_decay", 0.1),
+    ],
+)
+def test_every_training_field_changes_the_training(cycles, field, other):
+    def losses(config):
+        reports = trained(config, cycles)[1]
+        return [value(r.metrics, "train", "loss", "none") for r in reports]
+
+    config = config_of()
+    short = config.model.model_copy(update={"max_len": 3})  # several windows per user
+    config = config.model_copy(update={"model": short})
+    changed = config.training.model_copy(update={field: other})
+    assert losses(config) != losses(config.model_copy(update={"training": changed}))
+
+
+@pytest.mark.parametrize(("field", "other"), [("target_time", "last"), ("repeats", "allowed")])
+def test_every_evaluation_field_changes_the_ranks(cycles, field, other):
+    config = config_of(("log",))
+    changed = config.evaluation.model_copy(update={field: other})
+    first, _ = trained(config, cycles)
+    second, _ = trained(config.model_copy(update={"evaluation": changed}), cycles)
+    assert counts(first) != counts(second)

@@ -1,0 +1,144 @@
+"""Each wrong request is one clear message and exit code 2, never a traceback."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.console import meantime
+from tests.study.small import STUDIES, written
+
+
+def refusal(*words: str, folder: Path, studies: str | None = None) -> str:
+    """Run a request that must be refused and return its message."""
+    if studies is None:
+        written(folder)
+    else:
+        (folder / "studies.yaml").write_text(studies, encoding="utf-8")
+    done = meantime(*words, folder=folder)
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_a_misspelt_key_is_named_with_its_line_and_a_suggestion(tmp_path):
+    message = refusal(
+        "plan", "four", folder=tmp_path, studies=STUDIES.replace("seeds: [0]", "seed: [0]", 1)
+    )
+    line = STUDIES[: STUDIES.index("seeds: [0]")].count("\n") + 1
+    assert f"studies.yaml:{line}" in message
+    assert "seeds" in message
+
+
+def test_a_wrong_type_is_named_with_its_line_and_value(tmp_path):
+    message = refusal(
+        "plan", "four", folder=tmp_path, studies=STUDIES.replace("hidden: 8", "hidden: wide")
+    )
+    assert "studies.yaml:4" in message
+    assert "hidden" in message
+    assert "wide" in message
+
+
+def test_every_mistake_is_said_at_once(tmp_path):
+    studies = STUDIES.replace("hidden: 8", "hidden: wide").replace("seeds: [0]", "seed: [0]")
+    message = refusal("plan", "four", folder=tmp_path, studies=studies)
+    assert message.count("studies.yaml:") >= 4
+
+
+def test_a_number_that_yaml_reads_as_text_is_a_number(tmp_path):
+    studies = STUDIES.replace("grid: {lr: [0.001,", "grid: {weight_decay: [1e-5, 1E-5], lr: [")
+    (tmp_path / "studies.yaml").write_text(studies, encoding="utf-8")
+    done = meantime("plan", "one-fails", "--format", "json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(done.stdout)["cells"]
+    assert {cell["weight_decay"] for cell in cells} == {1e-5}
+
+
+def test_text_where_a_number_belongs_is_refused_with_its_line(tmp_path):
+    studies = STUDIES.replace("lr: [0.001,", "lr: ['fast',")
+    message = refusal("plan", "one-fails", folder=tmp_path, studies=studies)
+    line = STUDIES[: STUDIES.index("lr: [0.001")].count("\n") + 1
+    assert f"studies.yaml:{line}" in message
+    assert "fast" in message
+
+
+def test_a_study_of_infeasible_cells_alone_says_why(tmp_path):
+    studies = STUDIES.replace(
+        "embeddings: [none, [pos], [day], [pos, log]]", "embeddings: [[day, pos, log]]"
+    )
+    message = refusal("launch", "four", "--serial", folder=tmp_path, studies=studies)
+    assert "3 embeddings need at least 3 heads, got heads=2" in message
+
+
+def test_an_unknown_study_is_named_beside_the_known_ones(tmp_path):
+    message = refusal("plan", "fuor", folder=tmp_path)
+    assert "fuor" in message
+    assert "four" in message
+
+
+def test_an_undeclared_dataset_is_refused_with_its_line(tmp_path):
+    studies = STUDIES.replace("datasets: [tiny]", "datasets: [tinny]", 1)
+    message = refusal("plan", "four", folder=tmp_path, studies=studies)
+    assert "tinny" in message
+    assert "studies.yaml:" in message
+
+
+def test_a_dataset_that_is_not_here_says_how_to_get_it(tmp_path):
+    studies = STUDIES.replace("datasets: [tiny]", "datasets: [ml-100k]", 1).replace(
+        "datasets:\n", "datasets:\n  ml-100k: {}\n", 1
+    )
+    message = refusal("launch", "four", "--serial", folder=tmp_path, studies=studies)
+    assert "meantime data fetch ml-100k" in message
+
+
+def test_a_dataset_outside_the_catalogue_cannot_be_fetched(tmp_path):
+    message = refusal("data", "fetch", "ml-9m", folder=tmp_path)
+    assert "ml-9m" in message
+    assert "ml-100k" in message
+
+
+def test_a_truncated_archive_is_refused_and_nothing_is_imported(tmp_path):
+    whole = tmp_path / "whole.zip"
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ml-100k/u.data", "1\t2\t3\t4\n" * 5000)
+    cut = tmp_path / "cut.zip"
+    cut.write_bytes(whole.read_bytes()[:-60])
+    message = refusal("data", "import", str(cut), "--as", "ml-100k", folder=tmp_path)
+    assert "cut.zip" in message
+    assert not list((tmp_path / "data").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:////nonexistent/folder/results.db", "no-such-thing", "nosql://x/y"]
+)
+def test_an_unwritable_store_is_refused(tmp_path, url):
+    message = refusal("launch", "four", "--serial", "--store", url, folder=tmp_path)
+    assert url.rsplit("/", 1)[0].split(":")[-1].strip("/") in message
+
+
+def test_reading_a_store_that_does_not_exist_creates_none(tmp_path):
+    message = refusal("query", folder=tmp_path)
+    assert "meantime launch" in message
+    assert not (tmp_path / "results.db").exists()
+
+
+def test_a_filter_with_an_unknown_column_points_at_the_place(tmp_path):
+    written(tmp_path)
+    assert meantime("launch", "four", "--serial", folder=tmp_path).returncode == 0
+    message = refusal("query", "--where", "hiden = 8", folder=tmp_path)
+    assert "^" in message
+    assert "hidden" in message
+
+
+def test_a_failing_trial_is_listed_at_the_end_with_exit_code_1(tmp_path):
+    written(tmp_path)
+    done = meantime("launch", "one-fails", "--serial", folder=tmp_path)
+    assert done.returncode == 1
+    assert "2 of 3 trials complete" in done.stderr
+    assert "diverged" in done.stderr.splitlines()[-1]
+    coverage = meantime("coverage", "one-fails", "--format", "json", folder=tmp_path)
+    assert coverage.returncode == 1
+    counts = json.loads(coverage.stdout)
+    assert (counts["declared"], counts["complete"], counts["failed"]) == (3, 2, 1)
