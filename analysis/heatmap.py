@@ -15,8 +15,9 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from analysis.captions import coverage_sentence, notes
 from analysis.frames import CLASSES
-from analysis.style import HATCHES, TIME_MARK
+from analysis.style import HATCHES
 from analysis.tables import (
     Measure,
     level,
@@ -28,13 +29,10 @@ from analysis.tables import (
 )
 from model.config import RELATIVE_EMBEDDINGS, TIMED_EMBEDDINGS
 from model.errors import RequestError
-from study.space import PER_EMBEDDING, label
+from study.space import label
 
 NEVER_AVERAGED = ("model", "heads", "target_time", "repeats")
 """Factors whose levels answer different questions: each level has panels of its own."""
-
-_SETTINGS = ("hidden", "heads", "dropout", "weight_decay", "max_len", "batch", "epochs")
-"""Factors that every caption states, swept or not."""
 
 METRICS = ("test_ndcg@10", "test_recall@10", "test_full_ndcg@10")
 """The panels drawn for each data set: the paper's protocol, and the ranking of all items."""
@@ -150,43 +148,18 @@ def heatmap_data(
     if joined.empty:
         known = ", ".join(sorted(cells["dataset"].unique()))
         raise RequestError(f"the study has no data set {dataset!r}; it has {known}")
-    for factor, value in held.items():
-        joined = joined[joined[factor].map(level) == value]
-    if joined.empty:
+    declared = _holding(joined, held)
+    if declared.empty:
         chosen = ", ".join(f"{factor}={value}" for factor, value in held.items())
         raise RequestError(f"the study declares no cell with {chosen} on {dataset}")
-    grid = [factor for factor in swept(joined) if factor in cells.columns]
+    grid = [factor for factor in swept(declared) if factor in cells.columns]
     mixed = [factor for factor in grid if factor in NEVER_AVERAGED]
     if mixed:
         raise RequestError(
             f"levels of {' and '.join(mixed)} answer different questions and are never averaged; "
             "draw one panel for each level"
         )
-    by_subset = {str(name): group for name, group in joined.groupby("embeddings", sort=False)}
-    rows = tuple(
-        tuple(
-            _cell((*row, *relative), by_subset.get(label((*row, *relative))), metric, grid)
-            for relative in COLUMNS
-        )
-        for row in ROWS
-    )
-    n_counted = sum(cell.counted for row in rows for cell in row)
-    count = Counter(joined["class"])
-    classes = tuple((name, count[name]) for name in CLASSES if count[name])
-    levels = tuple((str(factor), str(value)) for factor, value in held.items())
-    setting = "".join(f", {factor.replace('_', ' ')} {value}" for factor, value in levels)
-    return HeatmapData(
-        dataset=dataset,
-        measure=column,
-        held=levels,
-        cells=rows,
-        n_counted=n_counted,
-        n_declared=len(joined),
-        classes=classes,
-        title=f"{column.split.capitalize()} {column.title} on {dataset}{setting}",
-        coverage=_coverage(n_counted, len(joined), dict(classes)),
-        notes=_notes(column, joined, grid),
-    )
+    return _panel(declared, column, grid, held)
 
 
 def panels(
@@ -198,120 +171,123 @@ def panels(
     """
     wanted = list(metrics)
     stored = [name for name in wanted if name in results and results[name].notna().any()]
+    joined = measured_cells(results, cells)
     found = []
-    for dataset in dict.fromkeys(cells["dataset"]):
-        declared = cells[cells["dataset"] == dataset]
-        factors = [name for name in swept(declared) if name in NEVER_AVERAGED]
-        choices = (
-            declared[factors].map(level).drop_duplicates().to_dict("records") if factors else [{}]
-        )
+    for _, measured in joined.groupby("dataset", sort=False):
+        factors = [name for name in swept(measured) if name in cells.columns]
+        split = [name for name in factors if name in NEVER_AVERAGED]
+        grid = [name for name in factors if name not in NEVER_AVERAGED]
+        levels = measured[split].drop_duplicates().to_dict("records") if split else [{}]
+        choices = [{str(name): level(value) for name, value in one.items()} for one in levels]
+        held = [(choice, _holding(measured, choice)) for choice in choices]
         found += [
-            heatmap_data(
-                results,
-                cells,
-                dataset=dataset,
-                metric=metric,
-                held={str(factor): value for factor, value in choice.items()},
+            _panel(
+                declared,
+                measure(metric),
+                [name for name in grid if declared[name].nunique() > 1],
+                choice,
             )
             for metric in stored or wanted[:1]
-            for choice in choices
+            for choice, declared in held
         ]
     return tuple(found)
 
 
-def _cell(
-    subset: tuple[str, ...], declared: pd.DataFrame | None, metric: str, grid: list[str]
-) -> HeatmapCell:
-    """Average one subset: seeds first, then the points of the grid, each point once."""
-    name = label(subset)
-    timed = any(member in TIMED_EMBEDDINGS for member in subset)
-    if declared is None:
-        return HeatmapCell(
-            name, math.nan, 0, 0, "undeclared", ("not declared by this study",), timed
+def _panel(
+    declared: pd.DataFrame, column: Measure, grid: list[str], held: Mapping[str, str]
+) -> HeatmapData:
+    """Return the panel of these measured cells; `grid` are the factors that it averages over."""
+    dataset = str(declared["dataset"].iloc[0])
+    cells = _cells(declared, column.column, grid)
+    rows = tuple(
+        tuple(
+            cells.get(label((*row, *relative))) or _undeclared((*row, *relative))
+            for relative in COLUMNS
         )
-    valued = declared[declared["counted"] & declared[metric].notna()]
-    missing = declared[~declared.index.isin(valued.index)]
-    means = valued.groupby(grid, dropna=False)[metric].mean() if grid else valued[metric]
-    value = float(means.mean()) if len(valued) else math.nan
+        for row in ROWS
+    )
+    n_counted = sum(cell.counted for row in rows for cell in row)
+    count = Counter(declared["class"])
+    classes = tuple((name, count[name]) for name in CLASSES if count[name])
+    levels = tuple((str(factor), str(value)) for factor, value in held.items())
+    setting = "".join(f", {factor.replace('_', ' ')} {value}" for factor, value in levels)
+    return HeatmapData(
+        dataset=dataset,
+        measure=column,
+        held=levels,
+        cells=rows,
+        n_counted=n_counted,
+        n_declared=len(declared),
+        classes=classes,
+        title=f"{column.split.capitalize()} {column.title} on {dataset}{setting}",
+        coverage=coverage_sentence(n_counted, len(declared), dict(classes)),
+        notes=notes(column, declared, grid),
+    )
+
+
+def _holding(cells: pd.DataFrame, held: Mapping[str, str]) -> pd.DataFrame:
+    """Return the cells that have these levels."""
+    for factor, value in held.items():
+        kept = [one for one in cells[factor].unique() if level(one) == value]
+        cells = cells[cells[factor].isin(kept)]
+    return cells
+
+
+def _cells(declared: pd.DataFrame, metric: str, grid: list[str]) -> dict[str, HeatmapCell]:
+    """Average each declared subset: seeds first, then the points of the grid, each point once."""
+    frame = declared[["embeddings", *grid, "outcome", "counted", "reason", metric]]
+    valued = frame["counted"] & frame[metric].notna()
+    points = frame[valued].groupby(["embeddings", *grid], dropna=False, sort=False)[metric].mean()
+    means = points.groupby(level="embeddings").mean().to_dict()
+    missing = frame[~valued]
     # A cell that counts and still lacks this metric was stored without it.
     kinds = missing["outcome"].mask(missing["counted"], "unmeasured")
-    if missing.empty:
+    causes: dict[str, Counter[tuple[str, str]]] = {}
+    for subset, kind, reason in zip(
+        missing["embeddings"], kinds, missing["reason"].fillna(""), strict=True
+    ):
+        causes.setdefault(subset, Counter())[kind, reason] += 1
+    return {
+        subset: _cell(subset, means.get(subset, math.nan), size, causes.get(subset, Counter()))
+        for subset, size in Counter(frame["embeddings"]).items()
+    }
+
+
+def _cell(
+    subset: str, value: float, declared: int, causes: Counter[tuple[str, str]]
+) -> HeatmapCell:
+    """Describe a declared subset; `causes` counts its missing cells by kind and reason."""
+    if not causes:
         state = "complete"
-    elif len(valued):
-        state = "partial"
+    elif math.isnan(value):
+        state = min((kind for kind, _ in causes), key=list(HATCHES).index)
     else:
-        state = min(kinds, key=list(HATCHES).index)
-    causes = Counter(zip(kinds, missing["reason"].fillna(""), strict=True))
+        state = "partial"
     reasons = tuple(
         ("" if times == 1 else f"{times} x ")
         + HATCHES[kind].label
         + (f": {reason}" if reason else "")
         for (kind, reason), times in causes.items()
     )
-    return HeatmapCell(name, value, len(valued), len(declared), state, reasons, timed)
-
-
-def _coverage(n_counted: int, n_declared: int, classes: dict[str, int]) -> str:
-    """Say "n of N cells" and, where classes differ, how the declared cells divide."""
-    whole = f"{n_counted} of {n_declared} cells"
-    if classes == {"complete": n_counted}:
-        return whole
-    parts = [f"{count} {name}" for name, count in classes.items()]
-    return f"{whole} ({', '.join(parts)})"
-
-
-def _notes(column: Measure, joined: pd.DataFrame, grid: list[str]) -> tuple[str, ...]:
-    """Return the sentences under the figure."""
-    candidates = {
-        "popular-100": "protocol popular-100 (100 sampled negatives per user, by popularity)",
-        "full": "protocol full (all items except those the user already had)",
-    }[column.protocol]
-    if column.protocol == "full" and "allowed" in _levels(joined, "repeats"):
-        candidates = "protocol full (all items)"
-    epoch = {
-        "test": "test, read at the best validation epoch",
-        "validation": "validation, at the epoch chosen on the same users, hence optimistic",
-    }[column.split]
-    seeds = joined["seed"].nunique()
-    over_seeds = f"mean over {seeds} seeds" if seeds > 1 else "one seed, no mean"
-    settings = [
-        f"{factor.replace('_', ' ')} {', '.join(_levels(joined, factor))}"
-        for factor in _SETTINGS
-        if _levels(joined, factor)
-    ]
-    if grid:
-        points = joined[grid].map(level).drop_duplicates().shape[0]
-        over_seeds = f"mean over the grid: {points} hyperparameter points, each the {over_seeds}"
-        settings += [
-            f"{factor.replace('_', ' ')} {', '.join(_levels(joined, factor))}"
-            for factor in grid
-            if factor not in _SETTINGS
-        ]
-    notes = [f"{column.title}, {epoch}; {candidates}.", f"{over_seeds.capitalize()}."]
-    if settings:
-        notes[-1] = f"{over_seeds.capitalize()}; {'; '.join(settings)}."
-    if _levels(joined, "heads") == [PER_EMBEDDING]:
-        notes.append(
-            "With one head per embedding each further embedding narrows every head: "
-            "subsets differ in capacity, too."
-        )
-    counted = joined.groupby(["embeddings"])["counted"].agg(["sum", "size"])
-    if ((counted["sum"] > 0) & (counted["sum"] < counted["size"])).any():
-        notes.append(
-            "n/N in a cell: it rests on n of its N declared cells and is not the same mean "
-            "as its neighbours'."
-        )
-    last = "last" in _levels(joined, "target_time")
-    notes.append(
-        f"{TIME_MARK} sees the target's time, which is an input of the problem"
-        + (" (here replaced by the time of the last known interaction)" if last else "")
-        + "; the outlined subsets do not."
+    members = subset.lower().split("+")
+    return HeatmapCell(
+        subset=subset,
+        value=value,
+        counted=declared - causes.total(),
+        declared=declared,
+        state=state,
+        reasons=reasons,
+        timed=any(member in TIMED_EMBEDDINGS for member in members),
     )
-    return tuple(notes)
 
 
-def _levels(joined: pd.DataFrame, factor: str) -> list[str]:
-    """Return the known levels of a factor, as text, in numeric order where they are numbers."""
-    if factor not in joined.columns:
-        return []
-    return [level(value) for value in sorted(joined[factor].dropna().unique())]
+def _undeclared(subset: tuple[str, ...]) -> HeatmapCell:
+    return HeatmapCell(
+        subset=label(subset),
+        value=math.nan,
+        counted=0,
+        declared=0,
+        state="undeclared",
+        reasons=("not declared by this study",),
+        timed=any(member in TIMED_EMBEDDINGS for member in subset),
+    )

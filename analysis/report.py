@@ -21,7 +21,7 @@ from analysis.tables import SELECTION, Table, arm_table, arms, level, measured_c
 SHOWN_ARMS = 20
 """Arms that a results table shows at once; the others fold out below."""
 
-LISTED_ARMS = 1000
+LISTED_ARMS = 300
 """Arms that the page lists at all; past it, `meantime query` is the tool."""
 
 LISTED_FAILURES = 100
@@ -195,11 +195,16 @@ def _findings(table: pd.DataFrame, factors: list[str]) -> Iterable[str]:
             continue
         best, worst = valued.iloc[0], valued.iloc[-1]
         setting = "".join(f", {name.replace('_', ' ')} {level(best[name])}" for name in factors)
+        rank = (
+            f"best by validation among {len(valued)} arms with a result"
+            if len(valued) > 1
+            else "the only arm with a result"
+        )
         seeds = "one seed" if best["seeds"] == 1 else f"the mean of {best['seeds']} seeds"
         yield (
-            f"{dataset}: {best['embeddings']}{setting} is best by validation among {len(valued)} "
-            f"arms with a result, with validation NDCG@10 {score(best[SELECTION])} and test "
-            f"NDCG@10 {score(best['test_ndcg@10'])} (popular-100, {seeds})."
+            f"{dataset}: {best['embeddings']}{setting} is {rank}, with validation NDCG@10 "
+            f"{score(best[SELECTION])} and test NDCG@10 {score(best['test_ndcg@10'])} "
+            f"(popular-100, {seeds})."
         )
         if len(valued) > 1:
             yield (

@@ -121,9 +121,7 @@ def measured_cells(results: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 def swept(cells: pd.DataFrame) -> list[str]:
     """Return the factors with more than one declared level, in the order of `FACTORS`."""
     return [
-        name
-        for name in FACTORS
-        if name in cells.columns and cells[name].map(level).nunique(dropna=False) > 1
+        name for name in FACTORS if name in cells.columns and cells[name].nunique(dropna=False) > 1
     ]
 
 

@@ -7,7 +7,7 @@ and dropout takes its masks from a generator that is passed in. Nothing uses glo
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -85,18 +85,18 @@ class ItemHead(nn.Module):
         return cast("Tensor", self.norm(gelu(self.linear(x))))
 
     def all_scores(
-        self, state: Float[Tensor, "rows hidden"], items: Float[Tensor, "n_items+2 hidden"]
-    ) -> Float[Tensor, "rows n_items+1"]:
+        self, state: Float[Tensor, "rows hidden"], items: Float[Tensor, "item_rows hidden"]
+    ) -> Float[Tensor, "rows classes"]:
         """Score rows 0..I of the item embedding; `[MASK]`, its last row, is no class."""
         return torch.addmm(self.item_bias, state, items[:-1].T)
 
     def candidate_scores(
         self,
         state: Float[Tensor, "rows hidden"],
-        items: Float[Tensor, "n_items+2 hidden"],
+        items: Float[Tensor, "item_rows hidden"],
         *,
-        candidates: Tensor,
+        candidates: Int64[Tensor, "rows candidates"],
     ) -> Float[Tensor, "rows candidates"]:
-        """Score the given items of each row, int64, (rows, candidates)."""
+        """Score the given items of each row."""
         dots = functional.embedding(candidates, items) @ state[:, :, None]
         return dots[:, :, 0] + self.item_bias[0, candidates]

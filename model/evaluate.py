@@ -7,6 +7,7 @@ change them; the target is a candidate even if it is a repeat, padding and `[MAS
 
 from collections.abc import Sequence
 from typing import Protocol as Interface
+from typing import runtime_checkable
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from model.errors import Diverged
 from model.results import Protocol, Ranks
 
 
+@runtime_checkable
 class Recommender(Interface):
     """What evaluation asks of a model; a higher score is better."""
 
@@ -33,9 +35,7 @@ class Recommender(Interface):
     ) -> Float[Tensor, "batch candidates"]:
         """Score each row's own candidates."""
 
-    def all_scores(
-        self, state: Float[Tensor, "batch hidden"]
-    ) -> Float[Tensor, "batch n_items_and_padding"]:
+    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
         """Score padding, which is never a candidate, and items 1..I."""
 
 
@@ -89,7 +89,7 @@ def evaluate(
 
 def _open_items(
     data: PreparedData, users: NDArray[np.int64], *, split: HeldOut, repeats: bool
-) -> Bool[Tensor, "batch n_items_and_padding"]:
+) -> Bool[Tensor, "batch classes"]:
     """Mark the items that may be recommended to each user: new ones, or all if they may repeat."""
     allowed = torch.ones(len(users), data.n_items + 1, dtype=torch.bool)
     allowed[:, 0] = False

@@ -6,7 +6,7 @@ Sequential Recommendation", RecSys 2020, arXiv 2008.08273.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self, cast
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -70,17 +70,17 @@ class Context:
 
     Attributes:
         at_queries: the absolute embeddings of the positions that attend.
-        at_keys: those of all positions; the leading axis of both may be 1.
+        at_keys: those of all positions.
         relations: the relative embeddings between the two.
         padding: 0 for positions that exist, the lowest number for those that do not.
     """
 
-    at_queries: dict[str, Float[Tensor, "_ queries hidden"]]
-    at_keys: dict[str, Float[Tensor, "_ keys hidden"]]
+    at_queries: dict[str, Float[Tensor, "batch queries hidden"]]
+    at_keys: dict[str, Float[Tensor, "batch keys hidden"]]
     relations: dict[str, Relation]
     padding: Float[Tensor, "batch 1 1 keys"]
 
-    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> Self:
+    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> "Context":
         """Return the context of the queries at these columns; keys stay whole."""
         return replace(
             self,
@@ -104,7 +104,7 @@ class Scored:
     real: Bool[Tensor, "batch chosen"]
 
     @classmethod
-    def of(cls, mask: Bool[Tensor, "batch time"]) -> Self:
+    def of(cls, mask: Bool[Tensor, "batch time"]) -> "Scored":
         """Line up the columns of a mask."""
         counts = mask.sum(dim=1, keepdim=True)
         longest = int(counts.max())
@@ -319,9 +319,7 @@ class Meantime(nn.Module):
         """Score each row's own candidates."""
         return self.head.candidate_scores(state, self.item_embedding, candidates=candidates)
 
-    def all_scores(
-        self, state: Float[Tensor, "batch hidden"]
-    ) -> Float[Tensor, "batch n_items_and_padding"]:
+    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
         """Score items 1..I; column 0 belongs to padding."""
         return self.head.all_scores(state, self.item_embedding)
 

@@ -36,7 +36,7 @@ def ndcg_at(k: int, greater: Counts, *, equal: Counts) -> PerUser:
 def mrr(greater: Counts, equal: Counts) -> PerUser:
     """Return the expected `1 / rank`, shape (users,).
 
-    >>> mrr(np.array([0, 3, 0]), np.array([0, 0, 1])).tolist()
+    >>> mrr(np.array([0, 3, 0]), np.array([0, 0, 1])).round(4).tolist()
     [1.0, 0.25, 0.75]
     """
     last = int((greater + equal).max(initial=0)) + 1

@@ -37,7 +37,7 @@ class Popularity:
         del state
         return self._counts[candidates]
 
-    def all_scores(self, state: Float[Tensor, "batch 0"]) -> Float[Tensor, "batch n_items"]:
+    def all_scores(self, state: Float[Tensor, "batch 0"]) -> Float[Tensor, "batch classes"]:
         """Return every item's count, padding's (0) first."""
         return self._counts.expand(len(state), -1)
 

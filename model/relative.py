@@ -3,16 +3,16 @@
 Sin: the addition theorems split `w (t_i - t_j)` into a factor of i and one of j, so the score is a
 dot product of a rotated query with the sines and cosines of the key's time; an identity.
 Exp and Log: r depends on i and j only through the gap x = |t_i - t_j| / tau. `u . r(x)` is
-tabulated at knots uniform in log(1 + x), where both are smooth, and interpolated by cubics.
-Straight lines between 1,024 knots would be no closer and need four times the table.
+tabulated at knots uniform in log(1 + x), where both are smooth, and interpolated by cubics: off by
+at most 4e-6 per unit of u. (Straight lines between 1,024 knots: 5e-5, with four times the table.)
 
 Each also gives `sum_f u_f^2 r_f^2`: entry-wise dropout of r at rate p adds noise of p / (1 - p)
-times this variance to a score.
+times this variance to a score. Everywhere `u_i = query_i @ weight`.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -24,23 +24,6 @@ LONGEST_GAP_SECONDS = 2.0**32
 """136 years, the range of 32-bit Unix times: the last knot; longer gaps count as this one."""
 
 
-class Relation(Protocol):
-    """A relative embedding between the positions of a batch; `u_i` is `query_i @ weight`."""
-
-    def scores(
-        self, query: Float[Tensor, "batch queries width"], weight: Float[Tensor, "width hidden"]
-    ) -> Float[Tensor, "batch queries keys"]:
-        """Return `sum_f u_if r_ijf`."""
-
-    def variance(
-        self, query: Float[Tensor, "batch queries width"], weight: Float[Tensor, "width hidden"]
-    ) -> Float[Tensor, "batch queries keys"]:
-        """Return `sum_f u_if^2 r_ijf^2`; rounding may take it slightly below 0."""
-
-    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> Self:
-        """Return the relation of the queries at these columns to all keys."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Phases:
     """Sines and cosines of `w_k t`, one row per position."""
@@ -48,11 +31,11 @@ class Phases:
     sin: Float[Tensor, "batch time half"]
     cos: Float[Tensor, "batch time half"]
 
-    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> Self:
+    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> "Phases":
         """Return the phases at these columns."""
         return replace(self, sin=rows(self.sin, columns), cos=rows(self.cos, columns))
 
-    def doubled(self) -> Self:
+    def doubled(self) -> "Phases":
         """Return sines and cosines of `2 w_k t`."""
         return replace(
             self, sin=2 * self.sin * self.cos, cos=(self.cos - self.sin) * (self.cos + self.sin)
@@ -73,13 +56,13 @@ class SinRelation:
         frequencies: Float64[Tensor, "half"],
         *,
         dtype: torch.dtype,
-    ) -> Self:
+    ) -> "SinRelation":
         """Compute phases in float64: at gaps of months float32 would make them noise."""
         angles = moments[:, :, None] * frequencies
         phases = Phases(sin=angles.sin().to(dtype), cos=angles.cos().to(dtype))
         return cls(queries=phases, keys=phases)
 
-    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> Self:
+    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> "SinRelation":
         """Return the relation of the queries at these columns to all keys."""
         return replace(self, queries=self.queries.rows(columns))
 
@@ -95,7 +78,10 @@ class SinRelation:
     def variance(
         self, query: Float[Tensor, "batch queries width"], weight: Float[Tensor, "width hidden"]
     ) -> Float[Tensor, "batch queries keys"]:
-        """Return `sum u_sin^2 sin^2 + u_cos^2 cos^2`, by its mean over phase and a swing at 2 w."""
+        """Return `sum u_sin^2 sin^2 + u_cos^2 cos^2`: a mean over phase, and a swing at 2 w.
+
+        Rounding may take it slightly below 0.
+        """
         squared_sin, squared_cos = (query @ weight).square().chunk(2, dim=-1)
         mean = (squared_sin + squared_cos).sum(dim=-1, keepdim=True) / 2
         swing = (squared_cos - squared_sin) / 2
@@ -116,7 +102,7 @@ class Places:
     knots: Int64[Tensor, "batch queries n_times_keys"]
     weights: Float[Tensor, "batch queries n keys"]
 
-    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> Self:
+    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> "Places":
         """Return the places of the gaps between the positions at these columns and all others."""
         n, keys = self.weights.shape[2:]
         weights = rows(self.weights.flatten(2), columns).view(*columns.shape, n, keys)
@@ -138,7 +124,9 @@ class Gaps:
     coarse: Places
 
     @classmethod
-    def of(cls, moments: Float64[Tensor, "batch time"], tau: float, *, dtype: torch.dtype) -> Self:
+    def of(
+        cls, moments: Float64[Tensor, "batch time"], tau: float, *, dtype: torch.dtype
+    ) -> "Gaps":
         """Locate the gaps of all pairs; `moments` are in units of `tau` seconds."""
         gaps = (moments[:, :, None] - moments[:, None, :]).abs().to(dtype)
         place = (gaps.log1p() / knot_distance(tau)).clamp(max=KNOTS - 1)
@@ -164,7 +152,7 @@ class Gaps:
         )
         return cls(cubic, coarse)
 
-    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> Self:
+    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> "Gaps":
         """Return the gaps between the positions at these columns and all others."""
         return replace(self, cubic=self.cubic.rows(columns), coarse=self.coarse.rows(columns))
 
@@ -176,7 +164,7 @@ class GapRelation:
     features: Float[Tensor, "hidden knots"]
     gaps: Gaps
 
-    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> Self:
+    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> "GapRelation":
         """Return the relation of the queries at these columns to all keys."""
         return replace(self, gaps=self.gaps.rows(columns))
 
@@ -192,6 +180,10 @@ class GapRelation:
         """Return `sum_f u_if^2 r_ijf^2` from a coarse table, good to 2%."""
         squares = self.features[:, ::COARSE].square()
         return self.gaps.coarse.read((query @ weight).square() @ squares)
+
+
+Relation = SinRelation | GapRelation
+"""A relative embedding between the positions of a batch."""
 
 
 def sin_frequencies(hidden: int, base: float) -> Float64[Tensor, "half"]:

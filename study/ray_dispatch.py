@@ -34,6 +34,7 @@ for _name, _value in _QUIET_RAY.items():
 import ray
 from ray import tune
 from ray.tune.experiment import Trial as RayTrial
+from ray.tune.progress_reporter import TrialProgressCallback
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from model.config import DatasetConfig
@@ -158,8 +159,11 @@ class _DeclaredTrials(Searcher):
         return {}
 
 
-class _Receiver(tune.Callback):
-    """Hands what workers report to the driver, and turns a dead worker into `Failed`."""
+class _Receiver(TrialProgressCallback):
+    """Hands what workers report to the driver, and turns a dead worker into `Failed`.
+
+    It is of this class so that Tune does not add one of its own, which prints every result.
+    """
 
     def __init__(
         self,
@@ -168,6 +172,7 @@ class _Receiver(tune.Callback):
         on_event: Callable[[Event], None],
         interrupt: "_Interrupt",
     ) -> None:
+        super().__init__()
         self._open = {trial.id for trial in trials}
         self._on_event = on_event
         self._interrupt = interrupt
@@ -197,6 +202,11 @@ class _Receiver(tune.Callback):
         else:
             failed = Failed(declared.id, "error", f"Ray: {type(error).__name__}: {error}")
         self._deliver(failed)
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[RayTrial], trial: RayTrial, **_: Any
+    ) -> None:
+        """Everything was said in `on_trial_result`; Tune would print it again."""
 
     def on_step_end(self, iteration: int, trials: list[RayTrial], **_: Any) -> None:
         if self._interrupt.received:

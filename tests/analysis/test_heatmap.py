@@ -66,6 +66,11 @@ def test_over_a_grid_each_point_counts_once_however_many_of_its_seeds_are_done()
     assert "n/N in a cell" in notes(data)
 
 
+def test_a_grid_with_one_seed_says_so():
+    data = panel([{"embeddings": "Pos", "hidden": hidden} for hidden in (16, 32, 64)])
+    assert "Mean over the grid: 3 hyperparameter points, one seed each" in notes(data)
+
+
 def test_an_infeasible_cell_is_hatched_with_its_rule():
     data = panel(
         [
@@ -200,7 +205,7 @@ def test_a_metric_that_no_trial_has_is_left_out_but_an_unfinished_study_is_still
 def test_the_caption_states_protocol_epoch_seeds_setting_and_target_time():
     text = notes(panel([{"embeddings": "Log", "seed": s} for s in (0, 1, 2)]))
     assert "NDCG@10, test, read at the best validation epoch" in text
-    assert "protocol popular-100 (100 sampled negatives per user, by popularity)" in text
+    assert "protocol popular-100 (up to 100 negatives per user, by popularity)" in text
     assert "Mean over 3 seeds; hidden 48; heads 6; dropout 0.2; weight decay 0" in text
     assert "† sees the target's time, which is an input of the problem; the outlined" in text
 

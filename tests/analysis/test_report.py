@@ -6,7 +6,7 @@ import pytest
 
 from analysis.report import LISTED_FAILURES, SHOWN_ARMS, compose, render, write_report
 from model.errors import RequestError
-from tests.analysis.browser import browser, look
+from tests.analysis.browser import look
 from tests.analysis.hand_made import full_study, report_source, study
 from tests.stored import fill
 
@@ -94,6 +94,14 @@ def test_the_finding_names_the_best_by_validation_with_its_test_value():
     assert "Pos with validation NDCG@10 .100 and test NDCG@10 .300" in second
 
 
+def test_one_arm_alone_is_not_called_the_best():
+    (only,) = report_of([{"embeddings": "Pos", "value": 0.25}]).findings
+    assert only == (
+        "ml-100k: Pos is the only arm with a result, with validation NDCG@10 .270 and test "
+        "NDCG@10 .250 (popular-100, one seed)."
+    )
+
+
 def test_one_seed_brings_a_warning_about_significance():
     text = text_of(render(report_source(*study([{"embeddings": "Pos"}]))))
     assert "With one seed nothing can be said about significance" in text
@@ -171,21 +179,14 @@ def test_a_report_of_an_unknown_study_is_refused(tmp_path):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_report_opens_without_complaint_and_fits_its_screen(page, tmp_path, width):
-    browser()
-    (tmp_path / "report.html").write_text(page)
-    seen = look(tmp_path / "report.html", width=width)
-    assert seen.complaints == ()
-    assert seen.figures_drawn == 3
-    assert seen.page_width <= width
-
-
-@pytest.mark.browser
-def test_pointing_at_a_hatched_cell_shows_why_it_is_empty(page, tmp_path):
-    browser()
+def test_the_report_opens_on_phone_and_desktop_and_tells_why_a_cell_is_empty(page, tmp_path):
     (tmp_path / "report.html").write_text(page)
     # Row Day, column Sin: the second column of eight, the fifth row of eight.
-    seen = look(tmp_path / "report.html", width=1280, point_at=(1.5 / 8, 4.5 / 8))
-    assert "Day+Sin" in seen.hover
-    assert "diverged: the loss is nan at epoch 3" in seen.hover
+    views = look(tmp_path / "report.html", widths=(390, 1280), point_at=(1.5 / 8, 4.5 / 8))
+    for seen in views:
+        assert seen.complaints == ()
+        assert seen.figures_drawn == 3
+        assert seen.page_width <= seen.width
+        assert "Day+Sin" in seen.hover
+        assert "diverged: the loss is nan at epoch 3" in seen.hover
+    assert [seen.width for seen in views] == [390, 1280]

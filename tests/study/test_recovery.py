@@ -23,6 +23,7 @@ def uninterrupted(tmp_path_factory) -> Path:
     written(folder)
     done = meantime("launch", "long", folder=folder)
     assert done.returncode == 0, done.stderr
+    assert done.stdout == ""  # Ray and Tune print nothing of their own
     return folder
 
 

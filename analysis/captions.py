@@ -1,0 +1,83 @@
+"""Captions: the sentences under a figure that say protocol, means, setting and what is missing."""
+
+import pandas as pd
+
+from analysis.style import TIME_MARK
+from analysis.tables import Measure, level
+from study.space import PER_EMBEDDING
+
+_SETTINGS = ("hidden", "heads", "dropout", "weight_decay", "max_len", "batch", "epochs")
+"""Factors that every caption states, swept or not."""
+
+
+def coverage_sentence(n_counted: int, n_declared: int, classes: dict[str, int]) -> str:
+    """Say "n of N cells" and, where classes differ, how the declared cells divide."""
+    whole = f"{n_counted} of {n_declared} cells"
+    if classes == {"complete": n_counted}:
+        return whole
+    parts = [f"{count} {name}" for name, count in classes.items()]
+    return f"{whole} ({', '.join(parts)})"
+
+
+def notes(column: Measure, declared: pd.DataFrame, grid: list[str]) -> tuple[str, ...]:
+    """Return the sentences under the figure.
+
+    Args:
+        column: the metric shown.
+        declared: the panel's cells as `analysis.tables.measured_cells` joins them.
+        grid: the factors that the panel averages over.
+    """
+    candidates = {
+        "popular-100": "protocol popular-100 (up to 100 negatives per user, by popularity)",
+        "full": "protocol full (all items except those the user already had)",
+    }[column.protocol]
+    if column.protocol == "full" and "allowed" in _levels(declared, "repeats"):
+        candidates = "protocol full (all items)"
+    epoch = {
+        "test": "test, read at the best validation epoch",
+        "validation": "validation, at the epoch chosen on the same users, hence optimistic",
+    }[column.split]
+    seeds = declared["seed"].nunique()
+    over_seeds = f"mean over {seeds} seeds" if seeds > 1 else "one seed, no mean"
+    settings = [
+        f"{factor.replace('_', ' ')} {', '.join(_levels(declared, factor))}"
+        for factor in _SETTINGS
+        if _levels(declared, factor)
+    ]
+    if grid:
+        points = declared[grid].map(level).drop_duplicates().shape[0]
+        each = f"each the {over_seeds}" if seeds > 1 else "one seed each"
+        over_seeds = f"mean over the grid: {points} hyperparameter points, {each}"
+        settings += [
+            f"{factor.replace('_', ' ')} {', '.join(_levels(declared, factor))}"
+            for factor in grid
+            if factor not in _SETTINGS
+        ]
+    sentences = [f"{column.title}, {epoch}; {candidates}.", f"{over_seeds.capitalize()}."]
+    if settings:
+        sentences[-1] = f"{over_seeds.capitalize()}; {'; '.join(settings)}."
+    if _levels(declared, "heads") == [PER_EMBEDDING]:
+        sentences.append(
+            "With one head per embedding each further embedding narrows every head: "
+            "subsets differ in capacity, too."
+        )
+    counted = declared.groupby(["embeddings"])["counted"].agg(["sum", "size"])
+    if ((counted["sum"] > 0) & (counted["sum"] < counted["size"])).any():
+        sentences.append(
+            "n/N in a cell: it rests on n of its N declared cells and is not the same mean "
+            "as its neighbours'."
+        )
+    last = "last" in _levels(declared, "target_time")
+    sentences.append(
+        f"{TIME_MARK} sees the target's time, which is an input of the problem"
+        + (" (here replaced by the time of the last known interaction)" if last else "")
+        + "; the outlined subsets do not."
+    )
+    return tuple(sentences)
+
+
+def _levels(declared: pd.DataFrame, factor: str) -> list[str]:
+    """Return the known levels of a factor, as text, in numeric order where they are numbers."""
+    if factor not in declared.columns:
+        return []
+    return [level(value) for value in sorted(declared[factor].dropna().unique())]
