@@ -40,6 +40,9 @@ class ReadFormat(StrEnum):
     json = "json"
 
 
+ReadFormatOption = Annotated[ReadFormat, typer.Option("--format", help="How to print.")]
+
+
 class FigureFormat(StrEnum):
     """Formats of figures; HTML is always written."""
 
@@ -64,9 +67,11 @@ def main() -> None:
 
 @app.command("status")
 def status_command(
-    study: Annotated[str | None, typer.Argument(metavar="[STUDY]")] = None,
+    study: Annotated[
+        str | None, typer.Argument(help="Only this study; default: every study in the store.")
+    ] = None,
     store: StoreUrl = DEFAULT_STORE,
-    output: Annotated[ReadFormat, typer.Option("--format")] = ReadFormat.table,
+    output: ReadFormatOption = ReadFormat.table,
 ) -> None:
     """Show where each study in the store stands, also while it runs elsewhere."""
     from rich.table import Table  # noqa: PLC0415
@@ -91,7 +96,7 @@ def status_command(
 def coverage_command(
     study: StudyName,
     store: StoreUrl = DEFAULT_STORE,
-    output: Annotated[ReadFormat, typer.Option("--format")] = ReadFormat.table,
+    output: ReadFormatOption = ReadFormat.table,
 ) -> None:
     """Prove that the classes of cells add up to the declared product; exit 1 if any is missing."""
     from analysis.frames import coverage, open_reader  # noqa: PLC0415
@@ -115,14 +120,19 @@ def query_command(
     sort: Annotated[
         str | None, typer.Option(metavar="COL", help="Metrics: best first; -COL reverses.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows.")] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="COL,COL", help="Which columns; default: the usual ones.")
     ] = None,
     sql: Annotated[
         str | None, typer.Option(metavar="SELECT", help="Any read-only SQL instead of the above.")
     ] = None,
-    output: Annotated[TableFormat, typer.Option("--format")] = TableFormat.table,
+    output: Annotated[
+        TableFormat, typer.Option("--format", help="How to print.")
+    ] = TableFormat.table,
+    path: Annotated[
+        Path | None, typer.Option("--out", help="Write to this file instead of the terminal.")
+    ] = None,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Filter, sort and print results, one row per trial."""
@@ -146,11 +156,17 @@ def query_command(
             limit=limit,
             columns=columns.split(",") if columns else None,
         )
-    rendered = query.render(frame, output.value)
-    if isinstance(rendered, bytes):
-        sys.stdout.buffer.write(rendered)
-    else:
-        sys.stdout.write(rendered)
+    if path is None and output is TableFormat.parquet and sys.stdout.isatty():
+        raise RequestError("parquet is binary and would garble the terminal; add --out FILE")
+    rendered = query.render(frame, output.value, width=out().width)
+    content = rendered if isinstance(rendered, bytes) else rendered.encode()
+    if path is None:
+        sys.stdout.buffer.write(content)
+        return
+    from analysis.files import write_atomically  # noqa: PLC0415
+
+    write_atomically(path, content)
+    out().print(str(path), markup=False)
 
 
 @app.command("figures")

@@ -6,10 +6,8 @@ network; a page carries plotly.js itself.
 
 import asyncio
 import contextlib
-import os
 import re
 import struct
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from choreographer.browsers.chromium import Chromium
 from choreographer.errors import DevtoolsProtocolError
 from plotly.graph_objects import Figure
 
+from analysis.files import write_atomically
 from model.errors import RequestError
 
 STATIC_FORMATS = ("png", "svg", "pdf")
@@ -66,38 +65,6 @@ class NamedFigure:
     caption: tuple[str, ...]
     page: Figure
     whole: Figure
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; its folder is made.
-
-    Raises:
-        RequestError: the folder or file cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        unfinished = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            # mkstemp makes files for their owner alone; a figure is for everyone who may read here.
-            unfinished.chmod(0o666 & ~_umask())
-            unfinished.replace(path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise RequestError(
-            f"{path} must be writable, got {error.strerror or error}; name another place"
-        ) from error
-
-
-def _umask() -> int:
-    """Return the process's mask; the only way to read it is to set it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def embed(figure: Figure, name: str) -> str:

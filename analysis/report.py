@@ -13,8 +13,9 @@ import pandas as pd
 from sqlalchemy.engine import make_url
 
 from analysis import frames
-from analysis.export import PAGES, embed, plotly_script, write_atomically
+from analysis.export import PAGES, embed, plotly_script
 from analysis.figures import named_figure
+from analysis.files import write_atomically
 from analysis.heatmap import panels
 from analysis.tables import SELECTION, Table, arm_table, arms, level, measured_cells, score, swept
 

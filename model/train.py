@@ -21,10 +21,7 @@ from model.evaluate import evaluate
 from model.meantime import Meantime
 from model.metrics import summarise
 from model.randomness import numpy_generator, torch_generator
-from model.results import PROTOCOLS, EpochReport, MetricValue, TrialResult
-
-SELECTED_BY = "ndcg@10"
-"""Validation metric, under `popular-100`, whose best epoch counts."""
+from model.results import PROTOCOLS, SELECTED_BY, EpochReport, MetricValue, TrialResult
 
 _LONGEST_GRADIENT = 5.0
 

@@ -36,7 +36,7 @@ SOME_FAILED = 1
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell gives it."""
 
-StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name in the file.")]
+StudyName = Annotated[str, typer.Argument(help="A study's name in the file.")]
 StudiesFile = Annotated[
     Path, typer.Option("--file", "-f", help="The file that declares data sets and studies.")
 ]
@@ -286,7 +286,7 @@ def data_list_command() -> None:
 
 @data_app.command("fetch")
 def data_fetch_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set of the catalogue.")],
+    name: Annotated[str, typer.Argument(help="A data set of the catalogue.")],
 ) -> None:
     """Download a data set, check it, and keep it where trials find it."""
     from model.data.sources import data_folder, fetch  # noqa: PLC0415
@@ -302,7 +302,7 @@ def data_fetch_command(
 
 @data_app.command("import")
 def data_import_command(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A local file.")],
+    path: Annotated[Path, typer.Argument(help="A local file.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="The data set's name.")],
     user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
     item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",

@@ -1,5 +1,4 @@
 import re
-import stat
 import struct
 import zlib
 
@@ -12,7 +11,6 @@ from analysis.export import (
     find_browser,
     finished,
     repacked,
-    write_atomically,
 )
 from analysis.figures import named_figure, study_figures
 from analysis.heatmap import panels
@@ -103,24 +101,6 @@ def test_a_folder_that_cannot_be_made_is_one_clear_message(tmp_path, heard):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(RequestError, match=r"must be writable, got .*; name another place"):
         export([small("a")], tmp_path / "file" / "figures", warn=heard.append)
-
-
-def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path):
-    path = tmp_path / "new" / "a.html"
-    write_atomically(path, b"first")
-    write_atomically(path, b"second")
-    assert path.read_bytes() == b"second"
-    assert [entry.name for entry in path.parent.iterdir()] == ["a.html"]
-    assert path.stat().st_mode & stat.S_IRUSR
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_no_rest(tmp_path):
-    (tmp_path / "a.html").mkdir()
-    (tmp_path / "a.html" / "inside").write_text("old")
-    with pytest.raises(RequestError):
-        write_atomically(tmp_path / "a.html", b"new")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.html"]
-    assert (tmp_path / "a.html" / "inside").read_text() == "old"
 
 
 def test_what_differs_between_two_drawings_is_taken_out():

@@ -1,11 +1,13 @@
-"""Each wrong request is one clear message and exit code 2, never a traceback."""
+"""The console script as users meet it: a wrong request is one clear message and exit code 2."""
 
 import json
 import zipfile
 from pathlib import Path
 
 import pytest
+import typer
 
+from analysis.cli import app
 from tests.console import meantime
 from tests.study.small import STUDIES, written
 
@@ -142,3 +144,21 @@ def test_a_failing_trial_is_listed_at_the_end_with_exit_code_1(tmp_path):
     assert coverage.returncode == 1
     counts = json.loads(coverage.stdout)
     assert (counts["declared"], counts["complete"], counts["failed"]) == (3, 2, 1)
+
+
+def test_results_are_written_to_a_file_whole(tmp_path):
+    written(tmp_path)
+    assert meantime("launch", "four", "--serial", folder=tmp_path).returncode == 0
+    done = meantime("query", "--format", "parquet", "--out", "rows.parquet", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "rows.parquet\n")
+    assert (tmp_path / "rows.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_every_command_and_option_says_what_it_is_for():
+    root = typer.main.get_command(app)
+    commands = {**root.commands, **root.commands["data"].commands}
+    assert len(commands) == 12
+    for name, command in commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            assert parameter.help, (name, parameter.name)
