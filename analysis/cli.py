@@ -5,7 +5,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from study.cli import (
     err,
     out,
 )
+
+if TYPE_CHECKING:
+    from analysis.frames import Coverage
 
 WRONG_REQUEST = 2
 
@@ -74,8 +77,6 @@ def status_command(
     output: ReadFormatOption = ReadFormat.table,
 ) -> None:
     """Show where each study in the store stands, also while it runs elsewhere."""
-    from rich.table import Table  # noqa: PLC0415
-
     from analysis.frames import coverage, open_reader, studies  # noqa: PLC0415
 
     engine = open_reader(store)
@@ -84,12 +85,8 @@ def status_command(
     if output is ReadFormat.json:
         _write_json([standing.as_dict() for standing in standings])
         return
-    classes = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
-    table = Table("study", "declared", *classes, box=None)
     for standing in standings:
-        counts = (str(standing.counts.get(name, 0)) for name in classes)
-        table.add_row(standing.study, str(standing.declared), *counts)
-    out().print(table)
+        out().print(_sum(standing), markup=False)
 
 
 @app.command("coverage")
@@ -105,8 +102,7 @@ def coverage_command(
     if output is ReadFormat.json:
         _write_json(standing.as_dict())
     else:
-        total = " + ".join(f"{count} {name}" for name, count in standing.counts.items() if count)
-        out().print(f"{study}: {standing.declared} declared = {total}", markup=False)
+        out().print(_sum(standing), markup=False)
     if standing.missing:
         raise typer.Exit(SOME_FAILED)
 
@@ -205,6 +201,12 @@ def report_command(
 
     write_report(store, study, path)
     out().print(str(path), markup=False)
+
+
+def _sum(standing: "Coverage") -> str:
+    """Return the classes of a study's cells as a sum: `quick: 16 declared = 8 complete + ..`."""
+    parts = [f"{count:,} {name}" for name, count in standing.counts.items() if count]
+    return f"{standing.study}: {standing.declared:,} declared = {' + '.join(parts) or 0}"
 
 
 def _write_json(value: object) -> None:

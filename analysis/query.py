@@ -259,5 +259,7 @@ def _shown(name: Any, value: Any) -> str:  # noqa: ANN401
     if isinstance(value, pd.Timestamp):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, float):
-        return f"{value:.4f}" if name in RESULT_METRICS else f"{value:.6g}"
+        if name in RESULT_METRICS:
+            return f"{value:.4f}"
+        return f"{value:.1f}" if name == "seconds" else f"{value:.6g}"
     return str(value)
