@@ -50,7 +50,7 @@ def test_every_mistake_is_said_at_once(tmp_path):
 
 
 def test_a_number_that_yaml_reads_as_text_is_a_number(tmp_path):
-    studies = STUDIES.replace("grid: {lr: [0.001,", "grid: {weight_decay: [1e-5, 1E-5], lr: [")
+    studies = STUDIES.replace("grid: {lr: [0.004,", "grid: {weight_decay: [1e-5, 1E-5], lr: [")
     (tmp_path / "studies.yaml").write_text(studies, encoding="utf-8")
     done = meantime("plan", "one-fails", "--format", "json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -59,9 +59,9 @@ def test_a_number_that_yaml_reads_as_text_is_a_number(tmp_path):
 
 
 def test_text_where_a_number_belongs_is_refused_with_its_line(tmp_path):
-    studies = STUDIES.replace("lr: [0.001,", "lr: ['fast',")
+    studies = STUDIES.replace("lr: [0.004,", "lr: ['fast',")
     message = refusal("plan", "one-fails", folder=tmp_path, studies=studies)
-    line = STUDIES[: STUDIES.index("lr: [0.001")].count("\n") + 1
+    line = STUDIES[: STUDIES.index("lr: [0.004")].count("\n") + 1
     assert f"studies.yaml:{line}" in message
     assert "fast" in message
 
@@ -126,32 +126,35 @@ def test_reading_a_store_that_does_not_exist_creates_none(tmp_path):
     assert not (tmp_path / "results.db").exists()
 
 
-def test_a_filter_with_an_unknown_column_points_at_the_place(tmp_path):
-    written(tmp_path)
-    assert meantime("launch", "four", "--serial", folder=tmp_path).returncode == 0
-    message = refusal("query", "--where", "hiden = 8", folder=tmp_path)
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory) -> Path:
+    """A folder whose store holds a launched study, one trial of which failed."""
+    folder = tmp_path_factory.mktemp("launched")
+    written(folder)
+    done = meantime("launch", "one-fails", "--serial", folder=folder)
+    assert done.returncode == 1
+    assert "2 of 3 trials complete" in done.stderr
+    assert "diverged" in done.stderr.splitlines()[-1]
+    return folder
+
+
+def test_a_filter_with_an_unknown_column_points_at_the_place(launched):
+    message = refusal("query", "--where", "hiden = 8", folder=launched)
     assert "^" in message
     assert "hidden" in message
 
 
-def test_a_failing_trial_is_listed_at_the_end_with_exit_code_1(tmp_path):
-    written(tmp_path)
-    done = meantime("launch", "one-fails", "--serial", folder=tmp_path)
-    assert done.returncode == 1
-    assert "2 of 3 trials complete" in done.stderr
-    assert "diverged" in done.stderr.splitlines()[-1]
-    coverage = meantime("coverage", "one-fails", "--format", "json", folder=tmp_path)
+def test_a_failing_trial_leaves_a_gap_that_coverage_shows(launched):
+    coverage = meantime("coverage", "one-fails", "--format", "json", folder=launched)
     assert coverage.returncode == 1
     counts = json.loads(coverage.stdout)
     assert (counts["declared"], counts["complete"], counts["failed"]) == (3, 2, 1)
 
 
-def test_results_are_written_to_a_file_whole(tmp_path):
-    written(tmp_path)
-    assert meantime("launch", "four", "--serial", folder=tmp_path).returncode == 0
-    done = meantime("query", "--format", "parquet", "--out", "rows.parquet", folder=tmp_path)
+def test_results_are_written_to_a_file_whole(launched):
+    done = meantime("query", "--format", "parquet", "--out", "rows.parquet", folder=launched)
     assert (done.returncode, done.stdout) == (0, "rows.parquet\n")
-    assert (tmp_path / "rows.parquet").read_bytes()[:4] == b"PAR1"
+    assert (launched / "rows.parquet").read_bytes()[:4] == b"PAR1"
 
 
 def test_every_command_and_option_says_what_it_is_for():

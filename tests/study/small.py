@@ -22,13 +22,13 @@ STUDIES = dedent(
         question: Does a failing trial leave the others alone?
         datasets: [tiny]
         embeddings: [[pos]]
-        grid: {lr: [0.001, 1.0e+30, 0.002]}
+        grid: {lr: [0.004, 1.0e+30, 0.002]}
         seeds: [0]
       long:
         question: Can it be interrupted?
         datasets: [tiny]
-        embeddings: [[pos], [day], [sin], [exp], [log], none]
-        grid: {epochs: 60, patience: 60}
+        embeddings: [[pos], [day], [sin], none]
+        grid: {epochs: 250, patience: 250}
         seeds: [0]
     """
 )

@@ -15,71 +15,85 @@ from tests.study.small import planned
 EPOCHS = 2
 
 
-def dispatched(dispatcher: Dispatcher, study: str, folder: Path) -> tuple[list[str], list[Event]]:
-    """Run a small study; return its trials' ids in the order of the plan, and all events."""
-    what = planned(study, folder)
-    trials = list(what.trials.values())
+def ready(study: str, folder: Path):
+    """Return a small study's trials and its prepared data."""
+    trials = list(planned(study, folder).trials.values())
     config = trials[0].config().dataset
-    events: list[Event] = []
-    data = {config: load_prepared(config, folder)}
-    dispatcher.dispatch(trials, data, on_event=events.append)
-    return [trial.id for trial in trials], events
+    return trials, {config: load_prepared(config, folder)}
+
+
+def dispatcher_named(name: str) -> Dispatcher:
+    if name == "serial":
+        return SerialDispatcher(Resources())
+    from study.ray_dispatch import RayDispatcher
+
+    return RayDispatcher(Resources())
+
+
+@pytest.fixture(
+    scope="module",
+    params=["serial", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])],
+)
+def dispatcher(request) -> Dispatcher:
+    return dispatcher_named(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("dispatch")
+
+
+@pytest.fixture(scope="module")
+def events(dispatcher, folder) -> list[Event]:
+    """What one dispatch of seven trials, the sixth of which fails, reports."""
+    trials, data = ready("four", folder)
+    more, _ = ready("one-fails", folder)
+    found: list[Event] = []
+    dispatcher.dispatch([*trials, *more], data, on_event=found.append)
+    return found
 
 
 class TestDispatcher:
-    @pytest.fixture(
-        params=["serial", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])]
-    )
-    def dispatcher(self, request) -> Dispatcher:
-        if request.param == "serial":
-            return SerialDispatcher(Resources())
-        from study.ray_dispatch import RayDispatcher
-
-        return RayDispatcher(Resources())
-
-    def test_every_trial_starts_reports_each_epoch_and_completes(self, dispatcher, tmp_path):
-        ids, events = dispatched(dispatcher, "four", tmp_path)
-        assert len(ids) == 4
-        for trial_id in ids:
-            mine = [event for event in events if event.trial_id == trial_id]
+    def test_every_trial_starts_reports_each_epoch_and_completes(self, events, folder):
+        trials, _ = ready("four", folder)
+        assert len(trials) == 4
+        for trial in trials:
+            mine = [event for event in events if event.trial_id == trial.id]
             kinds = [type(event) for event in mine]
             assert kinds == [Started, *[EpochEnded] * EPOCHS, Completed]
             assert [e.report.epoch for e in mine if isinstance(e, EpochEnded)] == [1, 2]
 
-    def test_a_failing_trial_is_reported_and_the_others_complete(self, dispatcher, tmp_path):
-        ids, events = dispatched(dispatcher, "one-fails", tmp_path)
+    def test_a_failing_trial_is_reported_and_the_others_complete(self, events, folder):
+        trials, _ = ready("one-fails", folder)
         outcomes = {e.trial_id: e for e in events if isinstance(e, Completed | Failed)}
-        assert [type(outcomes[i]) for i in ids] == [Completed, Failed, Completed]
-        failed = outcomes[ids[1]]
+        assert [type(outcomes[t.id]) for t in trials] == [Completed, Failed, Completed]
+        failed = outcomes[trials[1].id]
         assert failed.failure == "diverged"
         assert "Diverged" in failed.traceback
 
-    def test_results_equal_those_of_a_plain_call(self, dispatcher, tmp_path):
+    def test_results_equal_those_of_a_plain_call(self, events, folder):
         from model.train import train
 
-        what = planned("four", tmp_path)
-        _, events = dispatched(dispatcher, "four", tmp_path)
         results = {e.trial_id: e.result for e in events if isinstance(e, Completed)}
-        for trial in what.trials.values():
+        trials, _ = ready("four", folder)
+        for trial in trials:
             config = trial.config()
-            alone = train(config, load_prepared(config.dataset, tmp_path), report=lambda _: None)
+            alone = train(config, load_prepared(config.dataset, folder), report=lambda _: None)
             assert len(results[trial.id].ranks) == len(alone.ranks) == 4
             for ours, theirs in zip(results[trial.id].ranks, alone.ranks, strict=True):
                 assert (ours.split, ours.protocol) == (theirs.split, theirs.protocol)
                 np.testing.assert_array_equal(ours.greater, theirs.greater)
                 np.testing.assert_array_equal(ours.equal, theirs.equal)
 
-    def test_what_the_receiver_raises_ends_the_dispatch(self, dispatcher, tmp_path):
-        what = planned("four", tmp_path)
-        trials = list(what.trials.values())
-        config = trials[0].config().dataset
+    def test_what_the_receiver_raises_ends_the_dispatch(self, dispatcher, folder):
+        trials, data = ready("four", folder)
 
         def refuse(event: Event) -> None:
             if isinstance(event, EpochEnded):
                 raise OSError("the disk is full")
 
         with pytest.raises(OSError, match="the disk is full"):
-            dispatcher.dispatch(trials, {config: load_prepared(config, tmp_path)}, on_event=refuse)
+            dispatcher.dispatch(trials, data, on_event=refuse)
 
 
 @pytest.mark.ray
@@ -88,7 +102,7 @@ def test_a_trial_larger_than_every_node_is_refused_at_once(tmp_path):
     from study.ray_dispatch import RayDispatcher
 
     with pytest.raises(RequestError, match="2 GPU asked for, the largest node has 0"):
-        dispatched(RayDispatcher(Resources(cpus=1, gpus=2)), "four", tmp_path)
+        RayDispatcher(Resources(cpus=1, gpus=2)).dispatch(*ready("four", tmp_path), on_event=print)
 
 
 @pytest.mark.ray
