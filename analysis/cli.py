@@ -5,7 +5,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -60,12 +60,26 @@ def main() -> None:
     try:
         app()
     except RequestError as error:
-        err().print(f"error: {error}", markup=False, style="red" if err().is_terminal else "")
-        sys.exit(WRONG_REQUEST)
+        _refuse(str(error))
     except BrokenPipeError:
         # The reader of a pipe, such as `head`, has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:
+        from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+
+        if not isinstance(error, DBAPIError):
+            raise
+        reason = str(error.orig).strip().splitlines()[0]
+        _refuse(
+            f"the database must be readable, got: {reason}; check the file or server of --store"
+        )
+
+
+def _refuse(message: str) -> NoReturn:
+    console = err()
+    console.print(f"error: {message}", markup=False, style="red" if console.is_terminal else "")
+    sys.exit(WRONG_REQUEST)
 
 
 @app.command("status")
@@ -206,7 +220,9 @@ def report_command(
 def _sum(standing: "Coverage") -> str:
     """Return the classes of a study's cells as a sum: `quick: 16 declared = 8 complete + ..`."""
     parts = [f"{count:,} {name}" for name, count in standing.counts.items() if count]
-    return f"{standing.study}: {standing.declared:,} declared = {' + '.join(parts) or 0}"
+    failures = ", ".join(f"{count} {failure}" for failure, count in standing.failures.items())
+    failed = f"; failed: {failures}" if failures else ""
+    return f"{standing.study}: {standing.declared:,} declared = {' + '.join(parts) or 0}{failed}"
 
 
 def _write_json(value: object) -> None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from model.errors import RequestError
+from model.errors import Diverged, RequestError
 
 if TYPE_CHECKING:
     from study.definition import Resources
     from study.dispatch import Dispatcher
-    from study.execute import Failed, Failure
+    from study.execute import Failure
     from study.plan import Plan
 
 app = typer.Typer(
@@ -146,11 +146,17 @@ def launch_command(
         RetryClass.all: RETRIED,
         RetryClass.none: (),
     }.get(retry, tuple(f for f in FAILURES if f == retry.value))
+    dispatcher = _dispatcher(
+        resources, serial=serial, address=address, max_concurrent=max_concurrent
+    )
     console = err()
-    datasets = prepare_datasets(what, data_folder(os.environ))
+
+    def say(line: str) -> None:
+        console.print(line, markup=False)
+
     with Store.open(store) as opened, opened.claim():
+        datasets = prepare_datasets(what, data_folder(os.environ))
         left = backlog(what, opened, datasets=datasets, retry=classes)
-        say = console.print
         if left.lost:
             say(f"{len(left.lost)} attempts of a launch that died are marked lost.")
         if left.stale:
@@ -160,24 +166,20 @@ def launch_command(
         if not left.trials:
             say(
                 f"Nothing to start: {left.complete} of {len(what.trials)} trials of {study} are "
-                f"complete in {store}."
+                f"complete in {opened.url}."
             )
             raise typer.Exit(SOME_FAILED if left.left_failed else 0)
         say(
             f"{study}: {len(what.trials)} trials, {left.complete} complete, "
-            f"{len(left.trials)} to run; results go to {store}"
+            f"{len(left.trials)} to run; results go to {opened.url}"
         )
-        slots = _slots(resources, serial=serial, max_concurrent=max_concurrent)
         labels = {trial.id: trial_name(trial, what) for trial in what.trials.values()}
         progress = Progress(
             console,
             total=len(left.trials) + left.complete,
             complete=left.complete,
             label=labels.__getitem__,
-            slots=slots,
-        )
-        dispatcher = _dispatcher(
-            resources, serial=serial, address=address, max_concurrent=max_concurrent
+            slots=_slots(resources, serial=serial, max_concurrent=max_concurrent),
         )
         with progress:
             outcome = launch(
@@ -186,21 +188,13 @@ def launch_command(
         states = opened.states(list(what.trials))
     complete = sum(state == "complete" for state in states.values())
     say(f"{complete} of {len(what.trials)} trials complete in {duration(progress.seconds)}.")
-    _list_failures(console, outcome.failed, labels)
+    for trial_id, failed in outcome.failed.items():
+        say(f"failed: {trial_id} {labels[trial_id]}: {failed.failure}: {failed.message}")
     if outcome.interrupted:
         say(f"Interrupted. `meantime launch {study}` continues with the trials that are left.")
         raise typer.Exit(INTERRUPTED)
     if complete < len(what.trials):
         raise typer.Exit(SOME_FAILED)
-
-
-def _list_failures(console: Console, failed: "dict[str, Failed]", labels: dict[str, str]) -> None:
-    """Print every failure once more, at the end, where it cannot scroll away."""
-    for trial_id, failure in failed.items():
-        console.print(
-            f"failed: {trial_id} {labels[trial_id]}: {failure.failure}: {failure.message}",
-            markup=False,
-        )
 
 
 def _slots(resources: "Resources", *, serial: bool, max_concurrent: int | None) -> int:
@@ -245,9 +239,11 @@ def train_command(
     from model.results import EpochReport  # noqa: PLC0415
     from model.train import train  # noqa: PLC0415
     from study.definition import load_studies  # noqa: PLC0415
+    from study.execute import require_device  # noqa: PLC0415
     from study.plan import single_trial  # noqa: PLC0415
 
     trial = single_trial(load_studies(file), settings)
+    require_device(device)
     config = trial.config()
     data = load_prepared(config.dataset, data_folder(os.environ))
     console = out()
@@ -257,7 +253,11 @@ def train_command(
         values = "  ".join(f"{m.split} {m.metric} {m.value:.4f}" for m in epoch.metrics)
         console.print(f"epoch {epoch.epoch}  {values}  {epoch.seconds:.1f} s")
 
-    result = train(config, data, report=report, threads=threads, device=device)
+    try:
+        result = train(config, data, report=report, threads=threads, device=device)
+    except Diverged as error:
+        err().print(f"failed: diverged: {error}", markup=False)
+        raise typer.Exit(SOME_FAILED) from None
     console.print(
         f"best epoch {result.best_epoch} of {result.epochs} (stopped by {result.stopped_by}), "
         f"{result.n_parameters} parameters, {result.seconds:.1f} s"

@@ -6,7 +6,7 @@ from typing import Protocol
 from model.config import DatasetConfig
 from model.data.prepare import PreparedData
 from study.definition import Resources
-from study.execute import Event, execute
+from study.execute import Event, device_of, execute, require_device
 from study.trial import Trial
 
 Datasets = Mapping[DatasetConfig, PreparedData]
@@ -37,7 +37,12 @@ class SerialDispatcher:
     def dispatch(
         self, trials: Sequence[Trial], datasets: Datasets, *, on_event: Callable[[Event], None]
     ) -> None:
-        """Run the trials in order."""
+        """Run the trials in order.
+
+        Raises:
+            RequestError: the trials ask for a GPU that this process does not see.
+        """
+        require_device(device_of(self._resources))
         for trial in trials:
             data = datasets[trial.config().dataset]
             execute(trial, data, resources=self._resources, emit=on_event)

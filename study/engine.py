@@ -157,13 +157,15 @@ def _check(found: str, address: URL) -> None:
 def _address(url: str) -> URL:
     try:
         address = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # a port that is no number is a ValueError
         raise RequestError(f"the store must be a database URL, got {url!r}; {_ADVICE}") from None
     if address.get_backend_name() == "postgresql":
         return address.set(drivername="postgresql+psycopg")
     if address.get_backend_name() != "sqlite":
         raise RequestError(f"the store must be SQLite or PostgreSQL, got {address}; {_ADVICE}")
-    if address.database in {None, "", ":memory:"} or address.query:
+    elsewhere = address.host or address.username or address.port or address.query
+    # `sqlite://folder/results.db` would quietly open ./results.db: two slashes name a host.
+    if address.database in {None, "", ":memory:"} or elsewhere or address.drivername != "sqlite":
         raise RequestError(f"an SQLite store must be a plain file, got {address}; {_ADVICE}")
     return address
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.data.prepare import PreparedData
-from model.errors import Diverged
+from model.errors import Diverged, RequestError
 from model.results import EpochReport, TrialResult
 from study.definition import Resources
 from study.provenance import Environment, environment
@@ -55,6 +55,11 @@ class Failed:
 Event = Started | EpochEnded | Completed | Failed
 
 
+def device_of(resources: Resources) -> str:
+    """Return the torch device that a trial with these resources trains on."""
+    return "cuda" if resources.gpus else "cpu"
+
+
 def execute(
     trial: Trial, data: PreparedData, *, resources: Resources, emit: Callable[[Event], None]
 ) -> None:
@@ -66,7 +71,7 @@ def execute(
     # torch takes seconds to import: only a process that trains pays for it.
     from model.train import train  # noqa: PLC0415
 
-    device = "cuda" if resources.gpus else "cpu"
+    device = device_of(resources)
     emit(Started(trial.id, environment(device=device, threads=resources.cpus)))
     undelivered: Exception | None = None
 
@@ -89,12 +94,31 @@ def execute(
     emit(outcome)
 
 
+def require_device(device: str) -> None:
+    """Check that this process can train on a torch device.
+
+    Raises:
+        RequestError: it cannot.
+    """
+    import torch  # noqa: PLC0415
+
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        kind = ""
+    if kind != "cpu" and not (kind == "cuda" and torch.cuda.is_available()):
+        raise RequestError(
+            f"a trial trains on cpu or on a CUDA GPU that torch sees, got {device}; train on cpu "
+            "(in a study: resources: {gpus: 0}), or on a machine with a GPU"
+        )
+
+
 def _failure(error: Exception) -> Failure:
     """Return the class of an exception that training raised."""
     import torch  # noqa: PLC0415
 
-    # torch's CPU allocator raises a plain RuntimeError.
-    cpu_memory = isinstance(error, RuntimeError) and "not enough memory" in str(error)
+    # torch's CPU allocator raises a plain RuntimeError that names itself.
+    cpu_memory = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
     if cpu_memory or isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return "oom"
     return "diverged" if isinstance(error, Diverged) else "error"

@@ -5,11 +5,15 @@ and repeated, and runs exactly the cells that are not complete.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError
+
 from model.config import DatasetConfig
 from model.data.prepare import PreparedData, load_prepared
+from model.errors import RequestError
 from study.dispatch import Datasets, Dispatcher
 from study.execute import Completed, EpochEnded, Event, Failed, Failure, Started
 from study.plan import Plan
@@ -94,7 +98,8 @@ def launch(
     """Dispatch the trials and record what they report; returns when nothing is left to run.
 
     A trial whose worker died is tried again, at most `LOST_ROUNDS` times in all. On Ctrl-C
-    (KeyboardInterrupt) attempts under way end as `cancelled` and their trials are pending.
+    (KeyboardInterrupt) attempts under way end as `cancelled`, on an error as `lost`; their trials
+    are pending then.
 
     Args:
         trials: distinct trials, pending in the store.
@@ -102,6 +107,9 @@ def launch(
         dispatcher: runs the trials.
         datasets: prepared data of every data set that the trials name.
         watch: sees every event after it was recorded.
+
+    Raises:
+        RequestError: the store cannot be written any more; what it holds is safe.
     """
     outcome = Outcome()
     remaining = list(trials)
@@ -114,8 +122,17 @@ def launch(
                 break
     except KeyboardInterrupt:
         outcome.interrupted = True
-    finally:
-        recorder.cancel_open()
+        recorder.end_open("cancelled", "the launch was interrupted")
+    except DBAPIError as error:
+        reason = str(error.orig).strip().splitlines()[0]
+        raise RequestError(
+            f"results must be written to {store.url}, got: {reason}; free space or bring the "
+            "database back, then launch again: what it holds is safe and is not trained again"
+        ) from error
+    except BaseException as error:
+        with suppress(DBAPIError):
+            recorder.end_open("lost", f"the launch ended: {type(error).__name__}: {error}")
+        raise
     return outcome
 
 
@@ -151,24 +168,28 @@ class _Recorder:
             case EpochEnded(trial_id, report):
                 self._store.record_epoch(trial_id, self._attempts[trial_id], report)
             case Completed(trial_id, result):
-                attempt = self._attempts.pop(trial_id)
+                attempt = self._attempts[trial_id]
                 fingerprint = self._fingerprints[trial_id]
                 self._store.complete(trial_id, attempt, result, fingerprint=fingerprint)
+                del self._attempts[trial_id]  # not before the store has it
                 self._outcome.completed += 1
             case Failed(trial_id, failure, message, trace):
                 # A worker can die before it could say that it started.
-                begun = self._attempts.pop(trial_id, None)
-                attempt = begun or self._store.begin_attempt(trial_id, None)
+                if trial_id not in self._attempts:
+                    self._attempts[trial_id] = self._store.begin_attempt(trial_id, None)
                 self._store.fail(
-                    trial_id, attempt, failure=failure, message=message, traceback=trace
+                    trial_id,
+                    self._attempts[trial_id],
+                    failure=failure,
+                    message=message,
+                    traceback=trace,
                 )
+                del self._attempts[trial_id]
                 self._outcome.failed[trial_id] = event
         self._watch(event)
 
-    def cancel_open(self) -> None:
-        """End the attempts that an interrupt left under way."""
-        while self._attempts:
-            trial_id, attempt = self._attempts.popitem()
-            self._store.fail(
-                trial_id, attempt, failure="cancelled", message="the launch was interrupted"
-            )
+    def end_open(self, failure: Failure, message: str) -> None:
+        """End the attempts that are still under way."""
+        for trial_id, attempt in self._attempts.items():
+            self._store.fail(trial_id, attempt, failure=failure, message=message)
+        self._attempts.clear()

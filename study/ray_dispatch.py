@@ -91,6 +91,7 @@ class RayDispatcher:
                 prefix="meantime-ray-", ignore_cleanup_errors=True
             ) as folder,
         ):
+            interrupt.check()
             slots = _slots(self._resources)
             at_once = min(slots, len(trials), self._max_concurrent or slots)
             receiver = _Receiver(trials, on_event=on_event, interrupt=interrupt)
@@ -107,17 +108,19 @@ class RayDispatcher:
                     name="launch", storage_path=folder, verbose=0, callbacks=[receiver]
                 ),
             )
-            interrupt.deferred = True
             try:
                 tuner.fit()
             except ray.exceptions.RayError as error:
-                raise receiver.undelivered or error from None
+                raise receiver.undelivered or RequestError(
+                    f"the Ray cluster must answer until the last trial ends, got "
+                    f"{type(error).__name__}: {_first_line(error)}; check `ray status`, then "
+                    "launch again: finished trials are not trained again"
+                ) from error
             except tune.TuneError:
                 if receiver.undelivered is not None:
                     raise receiver.undelivered from None
                 raise
-            finally:
-                interrupt.deferred = False
+            interrupt.check()
             receiver.close()
 
 
@@ -200,7 +203,8 @@ class _Receiver(TrialProgressCallback):
         if isinstance(error, ray.exceptions.RayActorError):
             failed = Failed(declared.id, "lost", "the process or node that trained it died")
         else:
-            failed = Failed(declared.id, "error", f"Ray: {type(error).__name__}: {error}")
+            message = f"Ray: {type(error).__name__}: {_first_line(error)}"
+            failed = Failed(declared.id, "error", message, str(error))
         self._deliver(failed)
 
     def on_trial_complete(
@@ -209,9 +213,7 @@ class _Receiver(TrialProgressCallback):
         """Everything was said in `on_trial_result`; Tune would print it again."""
 
     def on_step_end(self, iteration: int, trials: list[RayTrial], **_: Any) -> None:
-        if self._interrupt.received:
-            # An Exception would make Tune wait for its workers.
-            raise KeyboardInterrupt
+        self._interrupt.check()  # an Exception would make Tune wait for its workers
 
     def close(self) -> None:
         """Report trials that Tune ended without a word, so that none is forgotten."""
@@ -239,20 +241,30 @@ def _error_of(trial: RayTrial) -> Exception | None:
     path = trial.pickled_error_file
     if path is None or not Path(path).exists():
         return None
-    error: Exception = pickle.loads(Path(path).read_bytes())
+    try:
+        error: Exception = pickle.loads(Path(path).read_bytes())
+    except (pickle.PickleError, ImportError, AttributeError, TypeError) as unreadable:
+        return unreadable  # of a class that only the worker knows
     return error
 
 
+def _first_line(error: Exception | None) -> str:
+    return next(iter(str(error).strip().splitlines()), "")
+
+
 class _Interrupt:
-    """Whether Ctrl-C came; while Tune holds the thread it is raised at Tune's next step."""
+    """Whether Ctrl-C came; it is raised where the dispatch can end cleanly, the second at once."""
 
     def __init__(self) -> None:
-        self.received = False
-        self.deferred = False
+        self._received = False
 
     def receive(self, _signal: int, _frame: FrameType | None) -> None:
-        again, self.received = self.received, True
-        if again or not self.deferred:
+        again, self._received = self._received, True
+        if again:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        if self._received:
             raise KeyboardInterrupt
 
 
@@ -279,21 +291,23 @@ def _connected(address: str | None) -> Iterator[None]:
     """Start Ray on this machine, or join the cluster at `address`; leave it at the end."""
     logging.getLogger("ray.tune").setLevel(logging.ERROR)
     try:
-        if address is None:
-            # "local": a plain init would hang on the address of a cluster that was killed.
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                object_store_memory=OBJECT_STORE_BYTES,
-            )
-        else:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        where = "on this machine" if address is None else f"at {address}"
-        raise RequestError(f"Ray does not answer {where}: {error}; check `ray status`") from error
-    try:
+        try:
+            if address is None:
+                # "local": a plain init would hang on the address of a cluster that was killed.
+                ray.init(
+                    address="local",
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    object_store_memory=OBJECT_STORE_BYTES,
+                )
+            else:
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            where = "on this machine" if address is None else f"at {address}"
+            raise RequestError(
+                f"Ray must answer {where}, got: {_first_line(error)}; check `ray status`"
+            ) from error
         yield
     finally:
         ray.shutdown()

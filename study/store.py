@@ -81,6 +81,11 @@ class Store:
         """
         return cls(database.writing(url), clock=clock)
 
+    @property
+    def url(self) -> str:
+        """The database's address, without a password."""
+        return self._engine.url.render_as_string(hide_password=True)
+
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()

@@ -33,21 +33,29 @@ Effective = dict[str, Any]
 """`{dataset, evaluation, model, numerics, scheme, seed, training}`: plain and JSON-ready."""
 
 
-def unread(embeddings: Subset, dropout: float) -> frozenset[str]:
-    """Return the factors that nothing reads when these embeddings are trained at this dropout.
+def unread(embeddings: Subset, factors: Mapping[str, Value]) -> frozenset[str]:
+    """Return the factors that nothing reads when these embeddings are trained so.
 
-    >>> sorted(unread(("pos", "con"), 0.2))
+    Args:
+        embeddings: the subset.
+        factors: at least `dropout`, `epochs` and `patience`.
+
+    >>> few = {"dropout": 0.2, "epochs": 200, "patience": 20}
+    >>> sorted(unread(("pos", "con"), few))
     ['frequency_base', 'relative_dropout', 'target_time', 'tau']
-    >>> sorted(unread(("sin",), 0.0))
-    ['relative_dropout']
+    >>> sorted(unread(("sin",), {**few, "dropout": 0.0, "epochs": 20}))
+    ['patience', 'relative_dropout']
     """
     names: set[str] = set()
     if not any(name in RELATIVE_EMBEDDINGS for name in embeddings):
         names |= {"tau", "frequency_base", "relative_dropout"}
     if not any(name in TIMED_EMBEDDINGS for name in embeddings):
         names.add("target_time")
-    if dropout == 0:
+    if factors["dropout"] == 0:
         names.add("relative_dropout")
+    # The first epoch is the best so far, so patience can run out after `patience` more at least.
+    if float(factors["patience"]) >= float(factors["epochs"]):
+        names.add("patience")
     return frozenset(names)
 
 
@@ -94,14 +102,18 @@ class Trial:
         return {name: self.effective[factor.section].get(name) for name, factor in FACTORS.items()}
 
     def config(self) -> TrialConfig:
-        """Return the validated configuration that `model.train` takes; unread options default."""
+        """Return the validated configuration that `model.train` takes; unread options default.
+
+        An unread patience is the number of epochs, since its default might be less.
+        """
+        training = self.effective["training"]
         dataset = dict(self.effective["dataset"])
         if "synthetic" in dataset:
             dataset["synthetic"] = SyntheticConfig(**dataset["synthetic"])
         return TrialConfig(
             dataset=DatasetConfig(**dataset),
             model=MeantimeConfig(**{**self.effective["model"], "embeddings": self.embeddings}),
-            training=TrainingConfig(**self.effective["training"]),
+            training=TrainingConfig(**{"patience": training["epochs"], **training}),
             evaluation=EvaluationConfig(**self.effective["evaluation"]),
             seed=self.seed,
         )
@@ -129,24 +141,33 @@ def arm(dataset: DatasetConfig, embeddings: Subset, factors: Mapping[str, Value]
         embeddings: the subset in canonical order.
         factors: a value for every name in `study.space.FACTORS`; heads as declared.
     """
-    unread_names = unread(embeddings, float(factors["dropout"]))
+    unread_names = unread(embeddings, factors)
     sections: dict[str, dict[str, Any]] = {
-        "dataset": dataset.model_dump(mode="json", exclude_none=True),
+        "dataset": _spelt_one_way(dataset.model_dump(mode="json", exclude_none=True)),
         "model": {"name": MeantimeConfig().name, "embeddings": list(embeddings)},
         "training": {},
         "evaluation": {},
     }
-    for name, factor in FACTORS.items():
-        if name not in unread_names:
-            value = factors[name]
-            # Adding 0.0 turns -0.0 into 0.0, which is equal but would be written differently.
-            sections[factor.section][name] = value + 0.0 if isinstance(value, float) else value
+    for section in ("model", "training", "evaluation"):
+        read = {
+            name: factors[name]
+            for name, factor in FACTORS.items()
+            if factor.section == section and name not in unread_names
+        }
+        sections[section] |= _spelt_one_way(read)
     sections["model"]["heads"] = resolve_heads(sections["model"]["heads"], embeddings)
     shared: Effective = {**sections, "numerics": NUMERICS, "scheme": SCHEME}
     members = [f'"{name}":{_canonical_json(shared[name])}' for name in sorted(shared)]
     split = sum(name < "seed" for name in shared)
     before, after = ",".join(members[:split]), ",".join(members[split:])
     return Arm(shared, f'{{{before},"seed":', f",{after}}}")
+
+
+def _spelt_one_way(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn -0.0 into 0.0, which is equal but would be written differently."""
+    return {
+        name: value + 0.0 if isinstance(value, float) else value for name, value in values.items()
+    }
 
 
 def effective(config: TrialConfig) -> Effective:

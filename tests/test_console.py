@@ -165,3 +165,60 @@ def test_every_command_and_option_says_what_it_is_for():
         assert command.help, name
         for parameter in command.params:
             assert parameter.help, (name, parameter.name)
+
+
+def test_a_training_that_diverges_is_one_message(tmp_path):
+    written(tmp_path)
+    settings = ("dataset=tiny", "embeddings=pos", "lr=1e30")
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = meantime("train", *options, folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("failed: diverged: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_one_trial_trains_in_the_foreground_and_stores_nothing(tmp_path):
+    written(tmp_path)
+    done = meantime(
+        "train", "--set", "dataset=tiny", "--set", "embeddings=pos+log", folder=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "epoch 2 " in done.stdout
+    assert "best epoch" in done.stdout
+    assert "test full ndcg@10 0." in done.stdout
+    assert not (tmp_path / "results.db").exists()
+
+
+def test_serial_and_a_cluster_exclude_each_other_before_anything_is_done(tmp_path):
+    message = refusal("launch", "four", "--serial", "--address", "auto", folder=tmp_path)
+    assert "--serial trains in this process" in message
+    assert not (tmp_path / "results.db").exists()
+
+
+def test_a_password_is_never_printed(tmp_path):
+    url = "postgresql://me:secret@127.0.0.1:1/results"
+    assert "secret" not in refusal("launch", "four", "--serial", "--store", url, folder=tmp_path)
+
+
+def test_status_adds_up_each_study_of_the_store(launched):
+    done = meantime("status", folder=launched)
+    assert done.stdout == ("one-fails: 3 declared = 2 complete + 1 failed; failed: 1 diverged\n")
+    [standing] = json.loads(meantime("status", "--format", "json", folder=launched).stdout)
+    assert (standing["study"], standing["failed"]) == ("one-fails", 1)
+
+
+def test_failed_trials_can_be_left_alone(launched):
+    done = meantime("launch", "one-fails", "--serial", "--retry", "none", folder=launched)
+    assert done.returncode == 1
+    assert "1 failed trials stay as they are" in done.stderr
+
+
+def test_a_damaged_database_is_one_message(tmp_path):
+    written(tmp_path)
+    assert meantime("launch", "one-fails", "--serial", folder=tmp_path).returncode == 1
+    database = tmp_path / "results.db"
+    content = bytearray(database.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    database.write_bytes(content)
+    for words in (("query",), ("coverage", "one-fails")):
+        assert "malformed" in refusal(*words, folder=tmp_path)

