@@ -1,0 +1,52 @@
+"""What the README and studies.yaml promise about each other."""
+
+import re
+from pathlib import Path
+
+from study.definition import load_studies, study_named
+from study.plan import plan
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def trials_of(name):
+    file = load_studies(ROOT / "studies.yaml")
+    return plan(study_named(file, name), file).trials
+
+
+def test_the_readme_counts_the_quickstart_s_trials():
+    (said,) = re.findall(r"a study of (\d+) trials", README)
+    assert len(trials_of("quickstart")) == int(said) >= 8
+
+
+def test_the_quick_study_on_real_data_is_what_it_promises():
+    trials = trials_of("ml-100k-quick").values()
+    assert len({t.embeddings for t in trials}) >= 4
+    assert {t.seed for t in trials} == {0, 1}
+    factors = [t.factors for t in trials]
+    assert {(f["max_len"], f["batch"]) for f in factors} == {(50, 64)}
+    assert min(f["epochs"] for f in factors) >= 12
+
+
+def test_every_folder_at_the_top_is_explained():
+    shown = set(re.findall(r"^\| `([^`]+?)/?` \|", README, re.MULTILINE))
+    ignored = {".git", ".venv"}
+    folders = {
+        path.name
+        for path in ROOT.iterdir()
+        if path.is_dir() and (any(path.glob("*.py")) or path.name in {".ci", "docs"})
+    }
+    assert folders - ignored <= shown
+    assert len(shown) >= 7
+
+
+def test_every_link_of_the_pages_leads_somewhere():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
+    links = [
+        (page, link)
+        for page in pages
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    ]
+    assert len(links) >= 8
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
