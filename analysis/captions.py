@@ -1,5 +1,7 @@
 """Captions: the sentences under a figure that say protocol, means, setting and what is missing."""
 
+from typing import Literal
+
 import pandas as pd
 
 from analysis.style import TIME_MARK
@@ -19,6 +21,22 @@ def coverage_sentence(n_counted: int, n_declared: int, classes: dict[str, int]) 
     return f"{whole} ({', '.join(parts)})"
 
 
+def candidates(protocol: Literal["popular-100", "full"], declared: pd.DataFrame) -> str:
+    """Say which items compete with the target, where all cells answer the same problem."""
+    if protocol == "popular-100":
+        return "protocol popular-100 (up to 100 negatives per user, by popularity)"
+    if "allowed" in _levels(declared, "repeats"):
+        return "protocol full (all items)"
+    return "protocol full (all items except those the user already had)"
+
+
+def replaced_time(declared: pd.DataFrame) -> str:
+    """Say in brackets what stands for the target's time, or nothing where it is the actual one."""
+    if "last" in _levels(declared, "target_time"):
+        return " (here replaced by the time of the last known interaction)"
+    return ""
+
+
 def notes(column: Measure, declared: pd.DataFrame, grid: list[str]) -> tuple[str, ...]:
     """Return the sentences under the figure.
 
@@ -27,12 +45,6 @@ def notes(column: Measure, declared: pd.DataFrame, grid: list[str]) -> tuple[str
         declared: the panel's cells as `analysis.tables.measured_cells` joins them.
         grid: the factors that the panel averages over.
     """
-    candidates = {
-        "popular-100": "protocol popular-100 (up to 100 negatives per user, by popularity)",
-        "full": "protocol full (all items except those the user already had)",
-    }[column.protocol]
-    if column.protocol == "full" and "allowed" in _levels(declared, "repeats"):
-        candidates = "protocol full (all items)"
     epoch = {
         "test": "test, read at the best validation epoch",
         "validation": "validation, at the epoch chosen on the same users, hence optimistic",
@@ -53,7 +65,10 @@ def notes(column: Measure, declared: pd.DataFrame, grid: list[str]) -> tuple[str
             for factor in grid
             if factor not in _SETTINGS
         ]
-    sentences = [f"{column.title}, {epoch}; {candidates}.", f"{over_seeds.capitalize()}."]
+    sentences = [
+        f"{column.title}, {epoch}; {candidates(column.protocol, declared)}.",
+        f"{over_seeds.capitalize()}.",
+    ]
     if settings:
         sentences[-1] = f"{over_seeds.capitalize()}; {'; '.join(settings)}."
     if _levels(declared, "heads") == [PER_EMBEDDING]:
@@ -67,11 +82,9 @@ def notes(column: Measure, declared: pd.DataFrame, grid: list[str]) -> tuple[str
             "n/N in a cell: it rests on n of its N declared cells and is not the same mean "
             "as its neighbours'."
         )
-    last = "last" in _levels(declared, "target_time")
     sentences.append(
         f"{TIME_MARK} sees the target's time, which is an input of the problem"
-        + (" (here replaced by the time of the last known interaction)" if last else "")
-        + "; the outlined subsets do not."
+        f"{replaced_time(declared)}; the outlined subsets do not."
     )
     return tuple(sentences)
 

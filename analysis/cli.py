@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from analysis.formats import FigureFormat, TableFormat
 from model.errors import RequestError
 from study.cli import (
     DEFAULT_STORE,
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
 WRONG_REQUEST = 2
 
 
-class TableFormat(StrEnum):
-    """How `query` prints its rows."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-    parquet = "parquet"
-    markdown = "markdown"
-
-
 class ReadFormat(StrEnum):
     """How `coverage` and `status` print."""
 
@@ -44,15 +35,6 @@ class ReadFormat(StrEnum):
 
 
 ReadFormatOption = Annotated[ReadFormat, typer.Option("--format", help="How to print.")]
-
-
-class FigureFormat(StrEnum):
-    """Formats of figures; HTML is always written."""
-
-    html = "html"
-    png = "png"
-    svg = "svg"
-    pdf = "pdf"
 
 
 def main() -> None:

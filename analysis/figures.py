@@ -1,23 +1,25 @@
-"""A study's figures: which there are, each drawn for a page and for a file of its own."""
+"""A study's figures: which there are, for its files and for its report alike."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pandas as pd
+
 from analysis import frames
 from analysis.export import NamedFigure, export
-from analysis.heatmap import HeatmapData, panels
-from analysis.heatmap_drawing import draw
+from analysis.heatmap_drawing import heatmaps
 
 
-def named_figure(data: HeatmapData) -> NamedFigure:
-    """Draw a panel of the subset heatmap both ways."""
-    return NamedFigure(
-        name=data.name,
-        title=data.title,
-        caption=(f"{data.coverage}.", *data.notes),
-        page=draw(data, bare=True),
-        whole=draw(data),
-    )
+def figures_of(results: pd.DataFrame, cells: pd.DataFrame) -> list[NamedFigure]:
+    """Return all figures of a study, as its files and its report show them.
+
+    Args:
+        results: one row per trial of the study (the view `results`).
+        cells: one row per declared cell.
+    """
+    return [
+        *heatmaps(results, cells),
+    ]
 
 
 def study_figures(
@@ -34,7 +36,7 @@ def study_figures(
         store: URL of the results database, opened read-only.
         study: name of the study.
         folder: where the files go; made if it is not there.
-        formats: `png`, `svg`, `pdf`, beside HTML.
+        formats: of `analysis.formats.FigureFormat`; HTML is always written.
         warn: told why a format is missing, where no browser draws it.
 
     Raises:
@@ -45,5 +47,4 @@ def study_figures(
     cells = frames.cells(engine, study)
     results = frames.results(engine, study)
     engine.dispose()
-    drawn = [named_figure(data) for data in panels(results, cells)]
-    return export(drawn, folder, formats=formats, warn=warn)
+    return export(figures_of(results, cells), folder, formats=formats, warn=warn)

@@ -9,9 +9,7 @@ draws it.
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import pandas as pd
 
@@ -19,19 +17,19 @@ from analysis.captions import coverage_sentence, notes
 from analysis.frames import CLASSES
 from analysis.style import HATCHES
 from analysis.tables import (
+    PROBLEM_FACTORS,
+    Group,
     Measure,
-    level,
     measure,
     measured_cells,
-    metric_columns,
     score,
+    separated,
     swept,
 )
 from model.config import RELATIVE_EMBEDDINGS, TIMED_EMBEDDINGS
-from model.errors import RequestError
 from study.space import label
 
-NEVER_AVERAGED = ("model", "heads", "target_time", "repeats")
+NEVER_AVERAGED = ("model", "heads", *PROBLEM_FACTORS)
 """Factors whose levels answer different questions: each level has panels of its own."""
 
 METRICS = ("test_ndcg@10", "test_recall@10", "test_full_ndcg@10")
@@ -118,86 +116,33 @@ class HeatmapData:
         return "_".join(parts).replace("@", "-at-").replace("/", "-")
 
 
-def heatmap_data(
-    results: pd.DataFrame,
-    cells: pd.DataFrame,
-    *,
-    dataset: str,
-    metric: str,
-    held: Mapping[str, str] = MappingProxyType({}),
-) -> HeatmapData:
-    """Return what a panel shows.
+def panels(results: pd.DataFrame, cells: pd.DataFrame) -> tuple[HeatmapData, ...]:
+    """Return every panel of a study: data sets, then levels never averaged, then `METRICS`.
+
+    Metrics that no complete trial of the study has are left out, unless that leaves none.
 
     Args:
         results: one row per trial of the study (the view `results`).
         cells: one row per declared cell.
-        dataset: data set of the panel.
-        metric: a metric column of `results`, for example `test_ndcg@10`.
-        held: the level, as text, of swept factors that this panel holds fixed.
 
     Raises:
-        RequestError: the metric or data set is unknown, the results are of several
-            preparations, or a factor of `NEVER_AVERAGED` would be averaged.
+        RequestError: the results are of several preparations of a data set.
     """
-    column = measure(metric)
-    if metric not in metric_columns(results):
-        known = ", ".join(metric_columns(results))
-        raise RequestError(f"a figure shows a stored metric, got {metric!r}; use one of {known}")
-    joined = measured_cells(results, cells)
-    joined = joined[joined["dataset"] == dataset]
-    if joined.empty:
-        known = ", ".join(sorted(cells["dataset"].unique()))
-        raise RequestError(f"the study has no data set {dataset!r}; it has {known}")
-    declared = _holding(joined, held)
-    if declared.empty:
-        chosen = ", ".join(f"{factor}={value}" for factor, value in held.items())
-        raise RequestError(f"the study declares no cell with {chosen} on {dataset}")
-    grid = [factor for factor in swept(declared) if factor in cells.columns]
-    mixed = [factor for factor in grid if factor in NEVER_AVERAGED]
-    if mixed:
-        raise RequestError(
-            f"levels of {' and '.join(mixed)} answer different questions and are never averaged; "
-            "draw one panel for each level"
-        )
-    return _panel(declared, column, grid, held)
+    stored = [name for name in METRICS if name in results and results[name].notna().any()]
+    factors = swept(cells)
+    split = [name for name in factors if name in NEVER_AVERAGED]
+    grid = [name for name in factors if name not in NEVER_AVERAGED]
+    return tuple(
+        _panel(group, measure(metric), grid)
+        for group in separated(measured_cells(results, cells), split)
+        for metric in stored or METRICS[:1]
+    )
 
 
-def panels(
-    results: pd.DataFrame, cells: pd.DataFrame, *, metrics: Iterable[str] = METRICS
-) -> tuple[HeatmapData, ...]:
-    """Return every panel of a study: data sets, then metrics, then levels never averaged.
-
-    Metrics that no complete trial of the study has are left out, unless that leaves none.
-    """
-    wanted = list(metrics)
-    stored = [name for name in wanted if name in results and results[name].notna().any()]
-    joined = measured_cells(results, cells)
-    found = []
-    for _, measured in joined.groupby("dataset", sort=False):
-        factors = [name for name in swept(measured) if name in cells.columns]
-        split = [name for name in factors if name in NEVER_AVERAGED]
-        grid = [name for name in factors if name not in NEVER_AVERAGED]
-        levels = measured[split].drop_duplicates().to_dict("records") if split else [{}]
-        choices = [{str(name): level(value) for name, value in one.items()} for one in levels]
-        held = [(choice, _holding(measured, choice)) for choice in choices]
-        found += [
-            _panel(
-                declared,
-                measure(metric),
-                [name for name in grid if declared[name].nunique() > 1],
-                choice,
-            )
-            for metric in stored or wanted[:1]
-            for choice, declared in held
-        ]
-    return tuple(found)
-
-
-def _panel(
-    declared: pd.DataFrame, column: Measure, grid: list[str], held: Mapping[str, str]
-) -> HeatmapData:
-    """Return the panel of these measured cells; `grid` are the factors that it averages over."""
-    dataset = str(declared["dataset"].iloc[0])
+def _panel(group: Group, column: Measure, swept_factors: list[str]) -> HeatmapData:
+    """Return the panel of a group; it averages over those of the factors that differ in it."""
+    declared = group.cells
+    grid = [name for name in swept_factors if declared[name].nunique() > 1]
     cells = _cells(declared, column.column, grid)
     rows = tuple(
         tuple(
@@ -209,28 +154,18 @@ def _panel(
     n_counted = sum(cell.counted for row in rows for cell in row)
     count = Counter(declared["class"])
     classes = tuple((name, count[name]) for name in CLASSES if count[name])
-    levels = tuple((str(factor), str(value)) for factor, value in held.items())
-    setting = "".join(f", {factor.replace('_', ' ')} {value}" for factor, value in levels)
     return HeatmapData(
-        dataset=dataset,
+        dataset=group.dataset,
         measure=column,
-        held=levels,
+        held=group.held,
         cells=rows,
         n_counted=n_counted,
         n_declared=len(declared),
         classes=classes,
-        title=f"{column.split.capitalize()} {column.title} on {dataset}{setting}",
+        title=f"{column.split.capitalize()} {column.title} on {group.title}",
         coverage=coverage_sentence(n_counted, len(declared), dict(classes)),
         notes=notes(column, declared, grid),
     )
-
-
-def _holding(cells: pd.DataFrame, held: Mapping[str, str]) -> pd.DataFrame:
-    """Return the cells that have these levels."""
-    for factor, value in held.items():
-        kept = [one for one in cells[factor].unique() if level(one) == value]
-        cells = cells[cells[factor].isin(kept)]
-    return cells
 
 
 def _cells(declared: pd.DataFrame, metric: str, grid: list[str]) -> dict[str, HeatmapCell]:

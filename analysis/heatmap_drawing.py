@@ -4,16 +4,37 @@ import html
 import math
 import textwrap
 
+import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
-from analysis.heatmap import COLUMNS, ROWS, HeatmapCell, HeatmapData
+from analysis.export import NamedFigure
+from analysis.heatmap import COLUMNS, ROWS, HeatmapCell, HeatmapData, panels
 from analysis.style import HATCHES, INK, MUTED, PAPER, SEQUENTIAL, TEMPLATE, TIME_MARK
 from analysis.tables import Measure, score
 from model.config import EMBEDDINGS, TIMED_EMBEDDINGS
 
 CAPTION_WIDTH = 128
 """Characters in a line of the caption of an 800 pixel figure."""
+
+
+def heatmaps(results: pd.DataFrame, cells: pd.DataFrame) -> list[NamedFigure]:
+    """Draw every panel of a study, for a page and for a file of its own.
+
+    Args:
+        results: one row per trial of the study (the view `results`).
+        cells: one row per declared cell.
+    """
+    return [
+        NamedFigure(
+            name=data.name,
+            title=data.title,
+            caption=(f"{data.coverage}.", *data.notes),
+            page=draw(data, bare=True),
+            whole=draw(data),
+        )
+        for data in panels(results, cells)
+    ]
 
 
 def draw(data: HeatmapData, *, bare: bool = False) -> go.Figure:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
+from pyarrow.lib import ArrowException
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,13 +16,12 @@ from sqlalchemy import ColumnElement, Engine, select
 from sqlalchemy.exc import DBAPIError
 
 from analysis.expression import condition
+from analysis.formats import TableFormat
 from analysis.frames import declared_cells, read, untyped_column
 from model.config import EMBEDDINGS
 from model.errors import RequestError
 from study.schema import RESULT_METRICS
 from study.views import FACTOR_COLUMNS, RESULTS
-
-FORMATS = ("table", "csv", "json", "parquet", "markdown")
 
 _ORDER = ("study", "dataset", "model", "embeddings", *FACTOR_COLUMNS, "trial")
 _ALWAYS_SHOWN = ("embeddings", "validation_ndcg@10", "test_ndcg@10")
@@ -121,27 +121,28 @@ def sql(engine: Engine, text: str) -> pd.DataFrame:
 
 
 def render(frame: pd.DataFrame, form: str, *, width: int = 80) -> str | bytes:
-    """Return a frame as text, or as bytes for `parquet`.
+    """Return a frame in one of `TableFormat`: as text, or as bytes for `parquet`.
 
     A table shows what fits into `width` characters: of whole results rows the embeddings, two
     metrics and the columns that vary, with those that do not in a line above. The other formats
     hold every column and full precision; JSON has null for NaN and text for infinities.
+
+    Raises:
+        RequestError: an unknown format, or a column that parquet cannot hold.
     """
     match form:
-        case "table":
+        case TableFormat.table:
             return _table(frame, width)
-        case "csv":
+        case TableFormat.csv:
             return frame.to_csv(index=False, lineterminator="\n")
-        case "json":
+        case TableFormat.json:
             return _json(frame)
-        case "parquet":
-            buffer = io.BytesIO()
-            frame.to_parquet(buffer, index=False)
-            return buffer.getvalue()
-        case "markdown":
+        case TableFormat.parquet:
+            return _parquet(frame)
+        case TableFormat.markdown:
             return _markdown(frame)
         case _:
-            raise RequestError(f"format must be one of {', '.join(FORMATS)}, got {form!r}")
+            raise RequestError(f"format must be one of {', '.join(TableFormat)}, got {form!r}")
 
 
 def _column(name: str) -> ColumnElement[Any]:
@@ -158,6 +159,24 @@ def _direction(name: str) -> ColumnElement[Any]:
     column = _column(name.removeprefix("-"))
     descending = (column.name in RESULT_METRICS) != reverse
     return (column.desc() if descending else column.asc()).nulls_last()
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        frame.to_parquet(buffer, index=False)
+    except ArrowException as error:
+        # SQLite types values, not columns, so that a query can mix them.
+        mixed = [
+            f"{name} with {' and '.join(kinds)}"
+            for name in frame.columns
+            if len(kinds := sorted({type(value).__name__ for value in frame[name].dropna()})) > 1
+        ]
+        raise RequestError(
+            f"a column of a parquet file holds one type, got {', '.join(mixed) or error}; "
+            "CAST it in the SQL, or use another --format"
+        ) from None
+    return buffer.getvalue()
 
 
 def _json(frame: pd.DataFrame) -> str:

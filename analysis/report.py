@@ -8,16 +8,31 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import pandas as pd
 from sqlalchemy.engine import make_url
 
 from analysis import frames
+from analysis.captions import candidates, replaced_time
 from analysis.export import PAGES, embed, plotly_script
-from analysis.figures import named_figure
+from analysis.figures import figures_of
 from analysis.files import write_atomically
-from analysis.heatmap import panels
-from analysis.tables import SELECTION, Table, arm_table, arms, level, measured_cells, score, swept
+from analysis.tables import (
+    PROBLEM_FACTORS,
+    SELECTION,
+    Group,
+    Table,
+    arm_table,
+    arms,
+    level,
+    measure,
+    measured_cells,
+    score,
+    separated,
+    swept,
+)
+from model.results import SELECTED_BY
 
 SHOWN_ARMS = 20
 """Arms that a results table shows at once; the others fold out below."""
@@ -26,6 +41,8 @@ LISTED_ARMS = 300
 """Arms that the page lists at all; past it, `meantime query` is the tool."""
 
 LISTED_FAILURES = 100
+
+_FULL_NOTE = "Sampled protocols can order models differently. Same order of rows as above."
 
 CLASS_MEANINGS = {
     "complete": "trained, with a result",
@@ -63,10 +80,19 @@ class StudyFrames:
 
 @dataclass(frozen=True, slots=True)
 class ResultsTable:
-    """The arms of one data set under one protocol: the best ones, and the others."""
+    """The arms that answer one problem, under one protocol: the best ones, and the others.
 
-    dataset: str
-    protocol: str
+    Attributes:
+        title: data set, the problem's levels where the study sweeps them, and protocol.
+        notes: sentences that say what competes and what is known of the target.
+        shown: the best arms by validation.
+        folded: the others, where there are any.
+        n_arms: arms of the problem.
+        n_left_out: arms in neither table.
+    """
+
+    title: str
+    notes: tuple[str, ...]
     shown: Table
     folded: Table | None
     n_arms: int
@@ -86,12 +112,13 @@ class Report:
         plan: (text, count) of cells and trials.
         coverage: (class, count, meaning) of the declared cells; adds up to `n_declared`.
         n_declared: declared cells.
-        tables: per data set, each protocol on its own.
+        tables: per data set and problem, each protocol on its own.
         missing: table of failed trials, if any, and how many it leaves out.
         infeasible: (rule with advice, number of cells).
         environments: one mapping of texts for each environment that attempts ran in.
         datasets: one mapping of texts for each data set of the study.
         n_seeds: declared seeds.
+        selected_by: the metric that chooses epochs and orders arms, `NDCG@10`.
     """
 
     study: str
@@ -108,6 +135,7 @@ class Report:
     environments: tuple[dict[str, str], ...]
     datasets: tuple[dict[str, str], ...]
     n_seeds: int
+    selected_by: str
 
 
 def compose(source: StudyFrames) -> Report:
@@ -117,8 +145,11 @@ def compose(source: StudyFrames) -> Report:
         RequestError: results of several preparations of one data set.
     """
     cells, results = source.cells, source.results
-    table = arms(results, cells)
+    measured = measured_cells(results, cells)
     factors = swept(cells)
+    problem = [name for name in factors if name in PROBLEM_FACTORS]
+    compared = [name for name in factors if name not in PROBLEM_FACTORS]
+    ranked = [(group, arms(group.cells, compared)) for group in separated(measured, problem)]
     classes = cells["class"].value_counts()
     feasible = cells[~cells["class"].isin(["infeasible", "duplicate"])]
     infeasible = cells.loc[cells["class"] == "infeasible", "reason"].value_counts()
@@ -128,7 +159,9 @@ def compose(source: StudyFrames) -> Report:
         question=source.question,
         store=source.store,
         updated=f"{ended.max():%Y-%m-%d %H:%M} UTC" if len(ended) else "",
-        findings=tuple(_findings(table, factors)),
+        findings=tuple(
+            sentence for group, table in ranked for sentence in _findings(group, table, compared)
+        ),
         plan=(
             ("declared cells", len(cells)),
             ("infeasible cells", int(classes.get("infeasible", 0))),
@@ -141,12 +174,15 @@ def compose(source: StudyFrames) -> Report:
             if name in classes
         ),
         n_declared=len(cells),
-        tables=tuple(_results_tables(table, factors)),
-        missing=_failures(results, cells, factors),
+        tables=tuple(
+            listed for group, table in ranked for listed in _results_tables(group, table, compared)
+        ),
+        missing=_failures(results, measured, factors),
         infeasible=tuple((str(rule), int(count)) for rule, count in infeasible.items()),
         environments=tuple(_environments(source.attempts)),
         datasets=tuple(_datasets(source.datasets, results)),
         n_seeds=int(cells["seed"].nunique()),
+        selected_by=measure(SELECTION).title,
     )
 
 
@@ -156,9 +192,7 @@ def render(source: StudyFrames) -> str:
         report=compose(source),
         figures=[
             (figure, embed(figure.page, f"figure-{number}"))
-            for number, figure in enumerate(
-                map(named_figure, panels(source.results, source.cells)), start=1
-            )
+            for number, figure in enumerate(figures_of(source.results, source.cells), start=1)
         ],
         plotly=plotly_script(),
     )
@@ -187,64 +221,76 @@ def write_report(store: str, study: str, path: Path) -> None:
     write_atomically(path, render(source).encode())
 
 
-def _findings(table: pd.DataFrame, factors: list[str]) -> Iterable[str]:
-    """Name the best arm of each data set by validation, and say what that does not prove."""
-    for dataset, ranked in table.groupby("dataset", sort=False):
-        valued = ranked[ranked[SELECTION].notna()]
-        if valued.empty:
-            yield f"{dataset}: no trial is complete yet."
+def _findings(group: Group, ranked: pd.DataFrame, factors: list[str]) -> Iterable[str]:
+    """Name the best arm of a group by validation, and say what that does not prove."""
+    valued = ranked[ranked[SELECTION].notna()]
+    if valued.empty:
+        yield f"{group.title}: no trial is complete yet."
+        return
+    best, worst = valued.iloc[0], valued.iloc[-1]
+    rank = (
+        f"best by validation among {len(valued)} arms with a result"
+        if len(valued) > 1
+        else "the only arm with a result"
+    )
+    seeds = "one seed" if best["seeds"] == 1 else f"the mean of {best['seeds']} seeds"
+    yield (
+        f"{group.title}: {_name(best, factors)} is {rank}, with {_scores(best)} "
+        f"(popular-100, {seeds})."
+    )
+    if len(valued) > 1:
+        yield f"The lowest is {_name(worst, factors)} with {_scores(worst)}."
+
+
+def _name(arm: "pd.Series[Any]", factors: list[str]) -> str:
+    """Name an arm among those it is compared with: `Day+Log, hidden 32`."""
+    setting = "".join(f", {name.replace('_', ' ')} {level(arm[name])}" for name in factors)
+    return f"{arm['embeddings']}{setting}"
+
+
+def _scores(arm: "pd.Series[Any]") -> str:
+    """Say an arm's validation value, which ranks it, and its test value."""
+    return " and ".join(
+        f"{measure(column).split} {measure(column).title} {score(float(arm[column]))}"
+        for column in (SELECTION, f"test_{SELECTED_BY}")
+    )
+
+
+def _results_tables(
+    group: Group, ranked: pd.DataFrame, factors: list[str]
+) -> Iterable[ResultsTable]:
+    protocols: tuple[tuple[Literal["popular-100", "full"], str], ...] = (
+        ("popular-100", SELECTION),
+        ("full", f"test_full_{SELECTED_BY}"),
+    )
+    for protocol, column in protocols:
+        if column not in ranked or ranked[column].isna().all():
             continue
-        best, worst = valued.iloc[0], valued.iloc[-1]
-        setting = "".join(f", {name.replace('_', ' ')} {level(best[name])}" for name in factors)
-        rank = (
-            f"best by validation among {len(valued)} arms with a result"
-            if len(valued) > 1
-            else "the only arm with a result"
+        listed = arm_table(ranked.iloc[:LISTED_ARMS], protocol=protocol, factors=factors)
+        yield ResultsTable(
+            title=f"{group.title}, protocol {protocol}",
+            notes=(
+                f"{candidates(protocol, group.cells).capitalize()}.",
+                f"The target's time is an input of the problem{replaced_time(group.cells)}.",
+                *((_FULL_NOTE,) if protocol == "full" else ()),
+            ),
+            shown=listed.rows_between(0, SHOWN_ARMS),
+            folded=listed.rows_between(SHOWN_ARMS, LISTED_ARMS)
+            if len(listed.rows) > SHOWN_ARMS
+            else None,
+            n_arms=len(ranked),
+            n_left_out=len(ranked) - len(listed.rows),
         )
-        seeds = "one seed" if best["seeds"] == 1 else f"the mean of {best['seeds']} seeds"
-        yield (
-            f"{dataset}: {best['embeddings']}{setting} is {rank}, with validation NDCG@10 "
-            f"{score(best[SELECTION])} and test NDCG@10 {score(best['test_ndcg@10'])} "
-            f"(popular-100, {seeds})."
-        )
-        if len(valued) > 1:
-            yield (
-                f"The lowest is {worst['embeddings']} with validation NDCG@10 "
-                f"{score(worst[SELECTION])} and test NDCG@10 {score(worst['test_ndcg@10'])}."
-            )
-
-
-def _results_tables(table: pd.DataFrame, factors: list[str]) -> Iterable[ResultsTable]:
-    for dataset, ranked in table.groupby("dataset", sort=False):
-        for protocol, column in (("popular-100", SELECTION), ("full", "test_full_ndcg@10")):
-            if column not in ranked or ranked[column].isna().all():
-                continue
-            listed = arm_table(
-                ranked.iloc[:LISTED_ARMS],
-                protocol="full" if protocol == "full" else "popular-100",
-                factors=factors,
-            )
-            yield ResultsTable(
-                dataset=str(dataset),
-                protocol=protocol,
-                shown=listed.rows_between(0, SHOWN_ARMS),
-                folded=listed.rows_between(SHOWN_ARMS, LISTED_ARMS)
-                if len(listed.rows) > SHOWN_ARMS
-                else None,
-                n_arms=len(ranked),
-                n_left_out=len(ranked) - len(listed.rows),
-            )
 
 
 def _failures(
-    results: pd.DataFrame, cells: pd.DataFrame, factors: list[str]
+    results: pd.DataFrame, measured: pd.DataFrame, factors: list[str]
 ) -> tuple[Table, int] | None:
-    failed = measured_cells(results, cells)
-    failed = failed[failed["class"] == "failed"]
+    failed = measured[measured["class"] == "failed"]
     if failed.empty:
         return None
     attempts = results.drop_duplicates("trial").set_index("trial")["attempts"]
-    several = ["dataset"] if cells["dataset"].nunique() > 1 else []
+    several = ["dataset"] if measured["dataset"].nunique() > 1 else []
     columns = [*several, "embeddings", *factors, "seed", "reason"]
     rows = tuple(
         (

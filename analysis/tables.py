@@ -6,19 +6,28 @@ protocols never share a table.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import pandas as pd
 
 from model.errors import RequestError
+from model.results import SELECTED_BY
 from study import space
 
-SELECTION = "validation_ndcg@10"
+SELECTION = f"validation_{SELECTED_BY}"
 """The column that chooses epochs and orders arms: popular-100, validation users only."""
 
 FACTORS: tuple[str, ...] = ("model", *space.FACTORS)
 """What the cells of an arm share beside data set and subset."""
+
+PROBLEM_FACTORS = ("target_time", "repeats")
+"""Factors that pose another problem: what is known of the target, and which items compete.
+
+No table, ranking, bold or mean spans two levels of these. Other factors change the network or its
+training, not the question that it is scored on, so their levels are columns of one table.
+"""
 
 _TITLES = {"ndcg": "NDCG", "recall": "Recall", "mrr": "MRR"}
 
@@ -125,22 +134,55 @@ def swept(cells: pd.DataFrame) -> list[str]:
     ]
 
 
-def arms(results: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+class Group(NamedTuple):
+    """The cells of one data set at one level of each factor that is held.
+
+    Attributes:
+        dataset: data set of the cells.
+        held: (factor, level as text).
+        cells: rows of `measured_cells`.
+    """
+
+    dataset: str
+    held: tuple[tuple[str, str], ...]
+    cells: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """Data set and held levels: `ml-1m, target time last`."""
+        return ", ".join([self.dataset, *(f"{k.replace('_', ' ')} {v}" for k, v in self.held)])
+
+
+def separated(measured: pd.DataFrame, factors: list[str]) -> Iterator[Group]:
+    """Split measured cells by data set and the levels of `factors`, in declared order."""
+    for (dataset, *levels), cells in measured.groupby(["dataset", *factors], sort=False):
+        held = tuple((name, level(value)) for name, value in zip(factors, levels, strict=True))
+        yield Group(str(dataset), held, cells)
+
+
+def arms(measured: pd.DataFrame, factors: list[str]) -> pd.DataFrame:
     """Average each arm over its complete seeds.
 
+    Args:
+        measured: rows of `measured_cells` that may be compared: a `Group`'s.
+        factors: the factors that tell arms of a subset apart.
+
     Returns:
-        One row per arm that has a feasible cell of its own (an arm of duplicates repeats another
-        row): `dataset`, `embeddings`, the swept factors, `seeds` (complete) and `declared`; for
-        every metric its mean and, as `METRIC sd`, the sample standard deviation over seeds
-        (missing for one seed); means of `best_epoch`, `n_parameters` and `seconds`. Within a
-        data set the best mean of `SELECTION` comes first, arms without a value last.
+        One row per arm, but for arms that only repeat the trials of another row: `dataset`,
+        `embeddings`, `factors`, `seeds` (complete) and `declared`; for every metric its mean and,
+        as `METRIC sd`, the sample standard deviation over seeds (missing for one seed); means of
+        `best_epoch`, `n_parameters` and `seconds`. The best mean of `SELECTION` comes first, arms
+        without a value last.
     """
-    joined = measured_cells(results, cells)
-    feasible = joined[~joined["class"].isin(["infeasible", "duplicate"])]
-    key = ["dataset", "embeddings", *swept(cells)]
+    legal = measured[measured["class"] != "infeasible"]
+    # The trial of a cell here may be another group's (Pos reads no target's time): a duplicate
+    # stands for its trial unless the trial's own cell is here, too.
+    by_own = legal.sort_values("class", key=lambda kind: kind == "duplicate", kind="stable")
+    feasible = by_own.drop_duplicates("trial").sort_index()
+    key = ["dataset", "embeddings", *factors]
     groups = feasible.groupby(key, dropna=False, sort=False)
-    metrics = metric_columns(joined)
-    others = [name for name in ("best_epoch", "n_parameters", "seconds") if name in joined]
+    metrics = metric_columns(measured)
+    others = [name for name in ("best_epoch", "n_parameters", "seconds") if name in measured]
     values = feasible[[*metrics, *others]].astype("float64")
     means = values.groupby([feasible[name] for name in key], dropna=False, sort=False).mean()
     spreads = values[metrics].groupby([feasible[name] for name in key], dropna=False, sort=False)
@@ -154,7 +196,7 @@ def arms(results: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
         axis=1,
     ).reset_index()
     return table.sort_values(
-        ["dataset", SELECTION], ascending=[True, False], na_position="last", kind="stable"
+        SELECTION, ascending=False, na_position="last", kind="stable"
     ).reset_index(drop=True)
 
 

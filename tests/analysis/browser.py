@@ -19,6 +19,10 @@ DRAWN = """new Promise(done => {
   look();
 })"""
 
+SCROLLING = """[...document.querySelectorAll('.scroll')]
+  .filter(box => box.scrollWidth > box.clientWidth)
+  .map(box => box.querySelector('tr').innerText)"""
+
 PLACE = """(() => {
   const area = document.querySelector('.js-plotly-plot .nsewdrag');
   area.scrollIntoView({block: 'center'});
@@ -38,12 +42,18 @@ HOVER = """new Promise(done => {
 
 @dataclass(frozen=True)
 class Seen:
-    """What one view of a page showed; `hover` is the text at the place pointed at."""
+    """What one view of a page showed.
+
+    `hover` is the text at the place pointed at, `text` what is visible, `scrolling` the texts of
+    the first rows of tables that need a scroll bar.
+    """
 
     width: int
     complaints: tuple[str, ...]
     figures_drawn: int
     page_width: int
+    text: str
+    scrolling: tuple[str, ...]
     hover: str
     picture: bytes
 
@@ -56,22 +66,27 @@ def browser():
     return path
 
 
-def look(page, *, widths, point_at=None):
+def look(page, *, widths, point_at=None, wait_for_figures=True):
     """Open a file on screens of these widths, one after the other, and wait for its figures.
 
     `point_at` moves the mouse to a place in the first figure's plot area: (from left, from top),
     as shares of its size.
     """
     program = browser()
-    return asyncio.run(asyncio.wait_for(_look(program, page, widths, point_at), 90))
+    return asyncio.run(
+        asyncio.wait_for(_look(program, page, widths, point_at, wait_for_figures), 90)
+    )
 
 
-async def _look(program, page, widths, point_at):
+async def _look(program, page, widths, point_at, wait_for_figures):
     async with choreographer.Browser(path=program, headless=True) as session:
         tab = await session.create_tab("about:blank")
         complaints = []
         await _listen(tab, complaints)
-        return [await _view(tab, page, width, point_at, complaints) for width in widths]
+        return [
+            await _view(tab, page, width, point_at, complaints, wait_for_figures)
+            for width in widths
+        ]
 
 
 async def _listen(tab, complaints):
@@ -94,7 +109,7 @@ async def _listen(tab, complaints):
     )
 
 
-async def _view(tab, page, width, point_at, complaints):
+async def _view(tab, page, width, point_at, complaints, wait_for_figures):
     async def evaluate(expression):
         answer = await tab.send_command(
             "Runtime.evaluate",
@@ -108,10 +123,12 @@ async def _view(tab, page, width, point_at, complaints):
     loaded = tab.subscribe_once("Page.loadEventFired")
     await tab.send_command("Page.navigate", params={"url": page.resolve().as_uri()})
     await loaded
-    figures_drawn = await evaluate(DRAWN)
+    figures_drawn = await evaluate(DRAWN) if wait_for_figures else 0
     page_width, page_height = await evaluate(
         "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
     )
+    text = await evaluate("document.body.innerText")
+    scrolling = await evaluate(SCROLLING)
     clip = {"x": 0, "y": 0, "width": width, "height": page_height, "scale": 1}
     picture = await tab.send_command(
         "Page.captureScreenshot", params={"captureBeyondViewport": True, "clip": clip}
@@ -130,6 +147,8 @@ async def _view(tab, page, width, point_at, complaints):
         complaints=tuple(complaints),
         figures_drawn=figures_drawn,
         page_width=page_width,
+        text=text,
+        scrolling=tuple(scrolling),
         hover=hover,
         picture=base64.b64decode(picture["result"]["data"]),
     )

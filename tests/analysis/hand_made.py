@@ -5,6 +5,7 @@ import math
 
 import pandas as pd
 
+from analysis.heatmap import panels
 from analysis.report import StudyFrames
 from model.config import EMBEDDINGS
 
@@ -61,7 +62,7 @@ def study(points):
             "weight_decay": point["weight_decay"],
             "epochs": 15,
             "target_time": point.get("target_time", "actual"),
-            "repeats": "excluded",
+            "repeats": point.get("repeats", "excluded"),
             "seed": point["seed"],
             "state": point["class"],
             "failure": point["reason"] if point["class"] == "failed" else None,
@@ -87,6 +88,12 @@ def study(points):
         if point["class"] not in ("infeasible", "duplicate"):
             results[point["trial"]] = result
     return pd.DataFrame(list(results.values()), columns=columns), pd.DataFrame(cells)
+
+
+def only_panel(results, cells, *, metric="test_ndcg@10"):
+    """The one panel that a study on one data set has for a metric."""
+    (found,) = (data for data in panels(results, cells) if data.measure.column == metric)
+    return found
 
 
 def plausible(subset, seed=0):

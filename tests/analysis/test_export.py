@@ -12,8 +12,8 @@ from analysis.export import (
     finished,
     repacked,
 )
-from analysis.figures import named_figure, study_figures
-from analysis.heatmap import panels
+from analysis.figures import figures_of, study_figures
+from analysis.formats import FigureFormat
 from model.errors import RequestError
 from tests.analysis.browser import browser, look
 from tests.analysis.hand_made import full_study
@@ -22,8 +22,7 @@ from tests.stored import fill
 
 @pytest.fixture(scope="module")
 def heatmaps():
-    results, cells = full_study()
-    return [named_figure(data) for data in panels(results, cells, metrics=["test_ndcg@10"])]
+    return figures_of(*full_study())[:1]
 
 
 @pytest.fixture
@@ -35,18 +34,35 @@ def small(name, title="A title"):
     return NamedFigure(name, title, ("A caption.",), go.Figure(), go.Figure())
 
 
-def test_html_needs_no_network(heatmaps, tmp_path, heard):
-    (path,) = export(heatmaps, tmp_path / "figures", warn=heard.append)
+def test_html_needs_no_network_but_the_script_beside_it(heatmaps, tmp_path, heard):
+    path, script = export(heatmaps, tmp_path / "figures", warn=heard.append)
     page = path.read_text()
     assert path.name == "subsets_ml-100k_test_ndcg-at-10.html"
-    assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", page)
-    assert page.count("plotly.js v") == 1
+    asked = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"([^\"]*)\"", page)
+    assert asked == ["plotly.min.js"]
+    assert script == path.parent / "plotly.min.js"
+    assert "plotly.js v" in script.read_text()[:200]
     assert "121 of 128 cells" in page
     assert heard == []
 
 
+def test_many_pages_share_one_script(tmp_path, heard):
+    written = export([small(f"figure-{n}") for n in range(36)], tmp_path, warn=heard.append)
+    assert [path.name for path in written] == [
+        *(f"figure-{n}.html" for n in range(36)), "plotly.min.js",
+    ]  # fmt: skip
+    assert sorted(written) == sorted(tmp_path.iterdir())
+    pages = sum(path.stat().st_size for path in written[:-1])
+    assert pages < 36 * 50_000
+
+
+def test_without_figures_there_is_no_script(tmp_path, heard):
+    assert export([], tmp_path, warn=heard.append) == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_titles_and_captions_are_text_and_never_markup(tmp_path, heard):
-    (path,) = export([small("a", "<script>alert(1)</script>")], tmp_path, warn=heard.append)
+    path, _ = export([small("a", "<script>alert(1)</script>")], tmp_path, warn=heard.append)
     assert "<script>alert(1)" not in path.read_text()
     assert "&lt;script&gt;alert(1)" in path.read_text()
 
@@ -56,7 +72,7 @@ def test_without_a_browser_html_is_written_and_the_message_says_how_to_get_one(
 ):
     monkeypatch.setenv("BROWSER_PATH", "/nonexistent")
     written = export(heatmaps, tmp_path, formats=["png"], warn=heard.append)
-    assert [path.suffix for path in written] == [".html"]
+    assert [path.suffix for path in written] == [".html", ".js"]
     assert len(heard) == 1
     assert "apt-get install chromium" in heard[0]
     assert "the HTML files are written" in heard[0]
@@ -73,7 +89,7 @@ def test_a_browser_that_hangs_is_given_up_after_its_time_limit(
     written = export(
         heatmaps, tmp_path / "out", formats=["png"], warn=heard.append, start_seconds=0.5
     )
-    assert [path.suffix for path in written] == [".html"]
+    assert [path.suffix for path in written] == [".html", ".js"]
     assert len(heard) == 1
     assert "drew 0 of 1 static figures" in heard[0]
     assert "then failed or passed its time limit" in heard[0]
@@ -87,12 +103,12 @@ def test_a_browser_that_dies_is_reported(heatmaps, tmp_path, heard, monkeypatch)
     written = export(
         heatmaps, tmp_path / "out", formats=["png"], warn=heard.append, start_seconds=5
     )
-    assert [path.suffix for path in written] == [".html"]
+    assert [path.suffix for path in written] == [".html", ".js"]
     assert "drew 0 of 1 static figures" in heard[0]
 
 
 def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path, heard):
-    with pytest.raises(RequestError, match=r"png, svg, pdf, got bmp"):
+    with pytest.raises(RequestError, match=r"one of html, png, svg, pdf, got bmp"):
         export([small("a")], tmp_path, formats=["html", "bmp"], warn=heard.append)
     assert list(tmp_path.iterdir()) == []
 
@@ -139,7 +155,8 @@ def test_a_study_is_drawn_from_its_store(tmp_path, heard):
     )
     # 18 cells: subsets none, Pos and Pos+Log, heads 1, 2 and per-embedding, 2 seeds. Two metrics
     # have a value in both protocols, each with a panel for each declared level of heads.
-    assert len(written) == 3 * 3
+    assert len(written) == 3 * 3 + 1
+    assert {path.suffix for path in written} == {".html", ".js"}
     page = (tmp_path / "figures" / "subsets_tiny_test_ndcg-at-10_heads-1.html").read_text()
     assert "Test NDCG@10 on tiny, heads 1" in page
     assert "of 6 cells" in page
@@ -159,7 +176,14 @@ def test_one_session_draws_every_static_format_the_same_twice(heatmaps, tmp_path
     for folder in folders:
         export(heatmaps, folder, formats=["png", "svg", "pdf"], warn=heard.append)
     assert heard == []
-    starts = {".png": b"\x89PNG", ".svg": b"<svg", ".pdf": b"%PDF", ".html": b"<!doctype html>"}
+    starts = {
+        ".png": b"\x89PNG",
+        ".svg": b"<svg",
+        ".pdf": b"%PDF",
+        ".html": b"<!doctype html>",
+        ".js": b"/*",
+    }
+    assert set(starts) == {".js", *(f".{name}" for name in FigureFormat)}
     for first in sorted(folders[0].iterdir()):
         content = first.read_bytes()
         assert content.startswith(starts.pop(first.suffix))
@@ -171,11 +195,20 @@ def test_one_session_draws_every_static_format_the_same_twice(heatmaps, tmp_path
 
 @pytest.mark.browser
 def test_a_figures_page_fits_phone_and_desktop(heatmaps, tmp_path, heard):
-    (path,) = export(heatmaps, tmp_path, warn=heard.append)
+    path, _ = export(heatmaps, tmp_path, warn=heard.append)
     for seen in look(path, widths=(390, 1280)):
         assert seen.complaints == ()
         assert seen.figures_drawn == 1
         assert seen.page_width <= seen.width
+        assert "keep it beside this page" not in seen.text
+
+
+@pytest.mark.browser
+def test_a_page_that_lost_its_script_says_what_it_needs(heatmaps, tmp_path, heard):
+    path, script = export(heatmaps, tmp_path, warn=heard.append)
+    script.unlink()
+    (seen,) = look(path, widths=(1280,), wait_for_figures=False)
+    assert "plotly.min.js, which is written into the same folder; keep it beside" in seen.text
 
 
 @pytest.mark.browser

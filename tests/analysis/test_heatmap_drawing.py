@@ -4,16 +4,14 @@ import math
 import pytest
 from plotly.colors import hex_to_rgb, sample_colorscale
 
-from analysis.heatmap import heatmap_data
 from analysis.heatmap_drawing import draw, luminance, readable_on
 from analysis.style import HATCHES, INK, PAPER, SEQUENTIAL
-from tests.analysis.hand_made import full_study, study
+from tests.analysis.hand_made import full_study, only_panel, study
 
 
 @pytest.fixture(scope="module")
 def data():
-    results, cells = full_study()
-    return heatmap_data(results, cells, dataset="ml-100k", metric="test_ndcg@10")
+    return only_panel(*full_study())
 
 
 def traces(figure, kind):
@@ -73,7 +71,7 @@ def test_a_reason_is_text_and_never_markup():
     results, cells = study(
         [{"embeddings": "Pos", "class": "failed", "reason": "<b>error</b> & <img src=x>"}]
     )
-    panel = heatmap_data(results, cells, dataset="ml-100k", metric="test_ndcg@10")
+    panel = only_panel(results, cells)
     (heatmap,) = traces(draw(panel), "heatmap")
     assert "&lt;b&gt;error&lt;/b&gt; &amp; &lt;img src=x&gt;" in heatmap.hovertext[1][0]
 
@@ -106,14 +104,14 @@ def test_a_bare_figure_leaves_them_to_the_page_and_takes_its_width(data):
 
 def test_nothing_complete_is_drawn_without_a_colour_bar():
     results, cells = study([{"embeddings": "Pos", "class": "pending"}])
-    panel = heatmap_data(results, cells, dataset="ml-100k", metric="test_ndcg@10")
+    panel = only_panel(results, cells)
     (heatmap,) = traces(draw(panel), "heatmap")
     assert heatmap.showscale is False
 
 
 def test_one_value_alone_has_room_around_it():
     results, cells = study([{"embeddings": "Pos", "value": 0.25}])
-    panel = heatmap_data(results, cells, dataset="ml-100k", metric="test_ndcg@10")
+    panel = only_panel(results, cells)
     (heatmap,) = traces(draw(panel), "heatmap")
     assert (heatmap.zmin, heatmap.zmax) == pytest.approx((0.245, 0.255))
 

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from sqlalchemy import text
 
+from analysis.formats import TableFormat
 from analysis.frames import open_reader, results
-from analysis.query import FORMATS, query, render, sql
+from analysis.query import query, render, sql
 from model.errors import RequestError
 from study.engine import writing
 from study.views import RESULTS
@@ -246,4 +247,23 @@ def test_an_empty_result_says_so(engine):
 def test_an_unknown_format_is_refused_with_the_known_ones():
     with pytest.raises(RequestError, match="one of table, csv, json, parquet, markdown, got 'xml'"):
         render(pd.DataFrame({"a": [1]}), "xml")
-    assert len(FORMATS) == 5
+    assert len(TableFormat) == 5
+
+
+@pytest.mark.parametrize("form", list(TableFormat))
+def test_every_format_that_is_offered_is_rendered(form):
+    assert len(render(pd.DataFrame({"a": [1, 2]}), form)) > 0
+
+
+def test_a_column_of_several_types_is_refused_by_parquet_with_what_to_do(tmp_path):
+    url = f"sqlite:///{tmp_path}/results.db"
+    fill(url, tmp_path)
+    engine = open_reader(url)
+    frame = sql(engine, "SELECT 1 AS a, 2 AS b UNION ALL SELECT 'x', NULL")
+    engine.dispose()
+    with pytest.raises(
+        RequestError,
+        match=r"holds one type, got a with int and str; CAST it in the SQL, or use another",
+    ):
+        render(frame, "parquet")
+    assert json.loads(render(frame, "json")) == [{"a": 1, "b": 2}, {"a": "x", "b": None}]

@@ -4,6 +4,7 @@ import re
 import pandas as pd
 import pytest
 
+from analysis.figures import figures_of
 from analysis.report import LISTED_FAILURES, SHOWN_ARMS, compose, render, write_report
 from model.errors import RequestError
 from tests.analysis.browser import look
@@ -94,6 +95,80 @@ def test_the_finding_names_the_best_by_validation_with_its_test_value():
     assert "Pos with validation NDCG@10 .100 and test NDCG@10 .300" in second
 
 
+@pytest.mark.parametrize(
+    ("factor", "levels", "told"),
+    [
+        (
+            "repeats",
+            ("excluded", "allowed"),
+            (
+                "Protocol full (all items except those the user already had).",
+                "Protocol full (all items).",
+            ),
+        ),
+        (
+            "target_time",
+            ("actual", "last"),
+            (
+                "The target's time is an input of the problem.",
+                "The target's time is an input of the problem (here replaced by the time of the "
+                "last known interaction).",
+            ),
+        ),
+    ],
+)
+def test_levels_that_pose_another_problem_share_no_table_finding_or_bold(factor, levels, told):
+    report = report_of(
+        [
+            {"embeddings": subset, factor: level, "value": value}
+            for level, worse in zip(levels, (0.0, 0.1), strict=True)
+            for subset, value in (("Log", 0.4 - worse), ("Day", 0.2 - worse))
+        ]
+    )
+    spoken = factor.replace("_", " ")
+    assert [listed.title for listed in report.tables] == [
+        f"ml-100k, {spoken} {level}, protocol {protocol}"
+        for level in levels
+        for protocol in ("popular-100", "full")
+    ]
+    for full, sentence in zip(report.tables[1::2], told, strict=True):
+        assert sentence in full.notes
+        others = [text for text in told if text != sentence]
+        assert not set(others) & set(full.notes)
+    for listed in report.tables:
+        assert [row[0] for row in listed.shown.rows] == ["Log", "Day"]
+        assert spoken not in listed.shown.heading
+        test = listed.shown.heading.index("test NDCG@10")
+        assert {place for place in listed.shown.best if place[1] == test} == {(0, test)}
+    best = [finding for finding in report.findings if "best by validation" in finding]
+    assert [finding.split(": ")[0] for finding in best] == [
+        f"ml-100k, {spoken} {level}" for level in levels
+    ]
+    assert all("among 2 arms" in finding for finding in best)
+
+
+def test_levels_of_heads_are_columns_of_one_table_and_name_its_arms():
+    report = report_of(
+        [
+            {"embeddings": "Log", "heads": heads, "value": value}
+            for heads, value in (("1", 0.2), ("6", 0.3))
+        ]
+    )
+    sampled, _ = report.tables
+    best, lowest = report.findings
+    assert best.startswith("ml-100k: Log, heads 6 is best")
+    assert lowest.startswith("The lowest is Log, heads 1 with")
+    assert sampled.shown.heading[:2] == ("subset", "heads")
+    assert [row[1] for row in sampled.shown.rows] == ["6", "1"]
+
+
+def test_the_report_shows_the_figures_that_are_written_as_files(page):
+    figures = figures_of(*full_study())
+    assert len(figures) == 3
+    shown = re.findall(r"<h3>Figure \d+\. (.*?)</h3>", page)
+    assert shown == [figure.title for figure in figures]
+
+
 def test_one_arm_alone_is_not_called_the_best():
     (only,) = report_of([{"embeddings": "Pos", "value": 0.25}]).findings
     assert only == (
@@ -128,7 +203,8 @@ def test_texts_from_the_store_are_never_markup():
 def test_long_tables_fold():
     points = [{"embeddings": "Pos", "hidden": hidden} for hidden in range(SHOWN_ARMS + 5)]
     sampled, full = report_of(points).tables
-    assert (sampled.protocol, full.protocol) == ("popular-100", "full")
+    assert sampled.title == "ml-100k, protocol popular-100"
+    assert full.title == "ml-100k, protocol full"
     assert len(sampled.shown.rows) == SHOWN_ARMS
     assert len(sampled.folded.rows) == 5
     assert (sampled.n_arms, sampled.n_left_out) == (SHOWN_ARMS + 5, 0)
@@ -138,7 +214,7 @@ def test_a_protocol_that_was_not_measured_has_no_table():
     results, cells = study([{"embeddings": "Pos"}])
     results["test_full_ndcg@10"] = math.nan
     (only,) = compose(report_source(results, cells)).tables
-    assert only.protocol == "popular-100"
+    assert only.title == "ml-100k, protocol popular-100"
 
 
 def test_failures_beyond_a_pageful_are_counted():
@@ -190,3 +266,5 @@ def test_the_report_opens_on_phone_and_desktop_and_tells_why_a_cell_is_empty(pag
         assert "Day+Sin" in seen.hover
         assert "diverged: the loss is nan at epoch 3" in seen.hover
     assert [seen.width for seen in views] == [390, 1280]
+    # At the width of a desk every column of a study with two seeds is in sight.
+    assert views[1].scrolling == ()

@@ -1,0 +1,25 @@
+"""The formats that rows and figures come in: the one list that commands and writers share.
+
+Nothing heavy is imported here, so that the console script can offer them before it loads more.
+"""
+
+from enum import StrEnum
+
+
+class TableFormat(StrEnum):
+    """How `query` prints its rows."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+    markdown = "markdown"
+
+
+class FigureFormat(StrEnum):
+    """Formats of figures; HTML is always written."""
+
+    html = "html"
+    png = "png"
+    svg = "svg"
+    pdf = "pdf"
