@@ -328,14 +328,17 @@ def _environments(attempts: pd.DataFrame) -> Iterable[dict[str, str]]:
 
 
 def _datasets(datasets: pd.DataFrame, results: pd.DataFrame) -> Iterable[dict[str, str]]:
-    """Describe the prepared data sets that the results come from."""
-    used = set(results["fingerprint"].dropna())
-    for _, dataset in datasets[datasets["fingerprint"].isin(used)].iterrows():
+    """Describe the prepared data sets that the results come from, by the names they go by there."""
+    # Two declared names may stand for the same rows, and then share a fingerprint.
+    prepared = datasets.drop(columns="name").set_index("fingerprint")
+    used = results[["dataset", "fingerprint"]].dropna().drop_duplicates()
+    for name, fingerprint in sorted(used.itertuples(index=False)):
+        dataset = prepared.loc[fingerprint]
         yield {
-            "name": str(dataset["name"]),
+            "name": str(name),
             "users": f"{dataset['n_users']:,}",
             "items": f"{dataset['n_items']:,}",
             "interactions": f"{dataset['n_interactions']:,}",
             "days": f"{dataset['n_days']:,}",
-            "fingerprint": str(dataset["fingerprint"])[:16],
+            "fingerprint": str(fingerprint)[:16],
         }

@@ -1,5 +1,6 @@
 import math
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -232,6 +233,14 @@ def test_each_environment_is_described_once():
     (only,) = compose(report_source(*full_study())).environments
     assert only["attempts"] == "128"
     assert only["gpus"] == "none"
+
+
+def test_two_names_for_the_same_rows_are_both_described():
+    source = report_source(*full_study())
+    both = pd.concat([source.results, source.results.assign(dataset="twin")])
+    described = compose(replace(source, results=both)).datasets
+    assert [dataset["name"] for dataset in described] == ["ml-100k", "twin"]
+    assert described[0]["users"] == described[1]["users"] == "943"
 
 
 def test_a_report_is_written_from_the_store(tmp_path):
