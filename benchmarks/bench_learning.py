@@ -32,11 +32,11 @@ def trained(path: str, subset: str, seed: int, epochs: int, folder: Path) -> dic
     from plain import PlainMeantime
 
     import model.train as training
+    from model.build import build
     from model.data.prepare import load_prepared
     from model.data.sources import data_folder
 
-    if path == "plain":
-        training.build = PlainMeantime
+    training.build = PlainMeantime if path == "plain" else build
     embeddings = tuple(subset.split("+"))
     config = TrialConfig(
         dataset=DatasetConfig(name="ml-100k"),

@@ -28,10 +28,16 @@ def machine() -> dict[str, object]:
     }
 
 
-def sgemm_rate(size: int = 1024, *, repeats: int = 10) -> float:
+def sgemm_rate(size: int = 1024, *, repeats: int = 10, device: str = "cpu") -> float:
     """Return the best float32 matrix product's rate, floating-point operations per second."""
-    a, b = torch.ones(size, size), torch.ones(size, size)
-    return 2 * size**3 / min(timed(lambda: a @ b) for _ in range(repeats))
+    a, b = torch.ones(size, size, device=device), torch.ones(size, size, device=device)
+    return 2 * size**3 / min(timed(lambda: (a @ b, settle(device))) for _ in range(repeats))
+
+
+def settle(device: str) -> None:
+    """Wait until a device has done what it was given; a CPU always has."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -4,13 +4,18 @@ Modules come without values: the network that owns them draws every weight from 
 and dropout takes its masks from a generator that is passed in. Nothing uses global random state.
 """
 
-from typing import cast
+import math
+from functools import cache
+from typing import Any, cast
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int16, Int64
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+_CUBIC, _STEEPNESS = 0.044715, 2 * math.sqrt(2 / math.pi)  # of the tanh form of GELU
 _LEVELS = 1 << 16  # dropout rates are rounded to multiples of 2**-16
 
 
@@ -18,7 +23,7 @@ def drop(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """Zero entries of `x` at `rate` and scale the others to keep the mean; None: return `x`."""
     if generator is None or rate == 0:
         return x
-    return x * dropout_mask(x, rate, generator)
+    return x * kept_entries(x, rate, generator).mul_(1 / kept_share(rate))
 
 
 def add_dropped(
@@ -27,22 +32,55 @@ def add_dropped(
     """Return `x` plus the dropped residual branch."""
     if generator is None or rate == 0:
         return x + branch
-    return torch.addcmul(x, branch, dropout_mask(branch, rate, generator))
+    kept = kept_entries(branch, rate, generator)
+    return torch.addcmul(x, branch, kept, value=1 / kept_share(rate))
 
 
-def dropout_mask(like: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Draw factors of 0 (at `rate`) and 1 / (1 - rate), shaped like `like`.
+def kept_entries(like: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """Draw 0, at `rate`, or 1 for every entry of `like`.
 
-    Four entries share one 64-bit draw, 16 bits each, and the comparison writes numbers, not truth
-    values: with both, a tenth of the time of `bernoulli_`.
+    The comparison writes numbers, not truth values: with 16 bits an entry, a tenth of the time of
+    `bernoulli_`.
     """
-    n = like.numel()
-    bits = torch.empty((n + 3) // 4, dtype=torch.int64, device=like.device)
-    bits.random_(-(2**63), None, generator=generator)
-    dropped = min(round(rate * _LEVELS), _LEVELS - 1)
-    kept = torch.empty(n, dtype=like.dtype, device=like.device)
-    torch.ge(bits.view(torch.int16)[:n], dropped - _LEVELS // 2, out=kept)
-    return kept.view(like.shape).mul_(_LEVELS / (_LEVELS - dropped))
+    bits = _bits(like.numel(), generator, device=like.device).view(like.shape)
+    kept = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    torch.ge(bits, _dropped_levels(rate) - _LEVELS // 2, out=kept)
+    return kept
+
+
+def kept_share(rate: float) -> float:
+    """Return the probability that an entry is kept: `1 - rate`, as it is rounded."""
+    return 1 - _dropped_levels(rate) / _LEVELS
+
+
+def standard_normal(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw from normal(0, 1) for every entry of `like`.
+
+    One of 65,536 equally likely quantiles, from -4.2 to 4.2: 16 bits and a look-up take half the
+    time of `normal_`.
+    """
+    bits = _bits(like.numel(), generator, device=like.device)
+    level = bits.to(torch.int32).add_(_LEVELS // 2)
+    return _quantiles(like.dtype, like.device).index_select(0, level).view(like.shape)
+
+
+def _bits(n: int, generator: torch.Generator, *, device: torch.device) -> Int16[Tensor, "n"]:
+    """Draw n uniform 16-bit integers; four of them share one 64-bit draw."""
+    words = torch.empty((n + 3) // 4, dtype=torch.int64, device=device)
+    words.random_(-(2**63), None, generator=generator)
+    return words.view(torch.int16)[:n]
+
+
+def _dropped_levels(rate: float) -> int:
+    return min(round(rate * _LEVELS), _LEVELS - 1)
+
+
+@cache
+def _quantiles(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "levels"]:
+    """Return the normal's quantiles at the middles of equal shares, scaled to variance 1."""
+    middles = (torch.arange(_LEVELS, dtype=torch.float64) + 0.5) / _LEVELS
+    found: Tensor = torch.special.ndtri(middles)
+    return found.div_(found.square().mean().sqrt()).to(device, dtype)
 
 
 def linear(n_in: int, n_out: int, *, bias: bool = True) -> nn.Linear:
@@ -50,9 +88,60 @@ def linear(n_in: int, n_out: int, *, bias: bool = True) -> nn.Linear:
     return nn.Linear(n_in, n_out, bias=bias, device="meta").to_empty(device="cpu")
 
 
+def side_by_side(x: Float[Tensor, "*rows n_in"], *maps: nn.Linear) -> tuple[Tensor, ...]:
+    """Return what each map makes of `x`, by one matrix product."""
+    weights: list[Tensor] = [m.weight for m in maps]
+    sizes = [len(weight) for weight in weights]
+    biases: list[Tensor] = [
+        weight.new_zeros(len(weight)) if m.bias is None else m.bias
+        for m, weight in zip(maps, weights, strict=True)
+    ]
+    made: Tensor = functional.linear(x, torch.cat(weights), torch.cat(biases))
+    return made.split_with_sizes(sizes, dim=-1)
+
+
 def gelu(x: Tensor) -> Tensor:
     """GELU in its tanh form."""
     return functional.gelu(x, approximate="tanh")
+
+
+def dropped_gelu(
+    x: Float[Tensor, "*rows n"], rate: float, generator: torch.Generator | None
+) -> Float[Tensor, "*rows n"]:
+    """Return `drop(gelu(x))`."""
+    factors = None
+    if generator is not None and rate > 0:
+        factors = kept_entries(x, rate, generator).mul_(1 / kept_share(rate))
+    return cast("Tensor", _DroppedGelu.apply(x, factors))  # type: ignore[no-untyped-call]
+
+
+class _DroppedGelu(Function):
+    """With g = sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), the tanh form of GELU is `x g`.
+
+    Its slope `g + x g (1 - g) 2 sqrt(2 / pi) (1 + 3 * 0.044715 x^2)` is computed in the forward
+    pass, where everything is at hand: together half the time of torch's own, whose tanh is slow.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factors: Tensor | None) -> Tensor:  # noqa: ANN401
+        dtype = x.dtype
+        x = x.to(torch.promote_types(dtype, torch.float32))
+        square = x * x
+        gate = torch.addcmul(x, square, x, value=_CUBIC).mul_(_STEEPNESS).sigmoid_()
+        out = x * gate
+        slope = square.mul_(3 * _CUBIC * _STEEPNESS).add_(_STEEPNESS)
+        slope.mul_(torch.addcmul(out, out, gate, value=-1)).add_(gate)
+        if factors is not None:
+            out.mul_(factors)
+            slope.mul_(factors)
+        ctx.save_for_backward(slope)
+        return out.to(dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+        (slope,) = ctx.saved_tensors
+        return (gradient * slope).to(gradient.dtype), None
 
 
 class FeedForward(nn.Module):
@@ -68,7 +157,7 @@ class FeedForward(nn.Module):
         self, x: Float[Tensor, "*rows hidden"], dropout: torch.Generator | None
     ) -> Float[Tensor, "*rows hidden"]:
         """Transform every row on its own."""
-        return cast("Tensor", self.contract(drop(gelu(self.expand(x)), self.rate, dropout)))
+        return cast("Tensor", self.contract(dropped_gelu(self.expand(x), self.rate, dropout)))
 
 
 class ItemHead(nn.Module):

@@ -18,6 +18,7 @@ TIMED_EMBEDDINGS: tuple[Embedding, ...] = ("day", "sin", "exp", "log")
 """Embeddings that see the target's time; Pos and Con do not."""
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
+Precision = Literal["float32", "bfloat16"]
 
 
 def infeasible(embeddings: tuple[str, ...], *, hidden: int, heads: int) -> str | None:
@@ -111,7 +112,11 @@ class MeantimeConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How the network is fitted; `patience` counts evaluations without a better NDCG@10."""
+    """How the network is fitted; `patience` counts evaluations without a better NDCG@10.
+
+    `precision: bfloat16` multiplies matrices in bfloat16 while weights, optimizer and evaluation
+    stay in float32.
+    """
 
     train_window: int = Field(default=100, ge=1)
     mask_probability: Annotated[float, Field(gt=0, le=1)] = 0.2
@@ -120,6 +125,7 @@ class TrainingConfig(Section):
     weight_decay: float = Field(default=0.0, ge=0)
     epochs: int = Field(default=200, ge=1)
     patience: int = Field(default=20, ge=1)
+    precision: Precision = "float32"
 
 
 class EvaluationConfig(Section):

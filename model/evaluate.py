@@ -5,21 +5,22 @@ all items but the ones anywhere in the user's history before the target, so that
 change them; the target is a candidate even if it is a repeat, padding and `[MASK]` never are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol as Interface
 from typing import runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int32, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
 from model.config import EvaluationConfig
-from model.data.batches import Batch, evaluation_batches
+from model.data.batches import Batch, evaluation_batch
 from model.data.prepare import PreparedData
 from model.data.split import HeldOut, target_positions
 from model.errors import Diverged
+from model.parts import LIMITS, Limits, stretches
 from model.results import Protocol, Ranks
 
 
@@ -48,22 +49,28 @@ def evaluate(
     protocols: Sequence[Protocol],
     evaluation: EvaluationConfig,
     max_len: int,
-    batch: int,
     device: str | torch.device = "cpu",
+    limits: Limits | None = None,
 ) -> tuple[Ranks, ...]:
     """Rank every user's target under each protocol, in one pass over the users.
+
+    How many users go at once is a matter of memory alone (`limits`, by default the device's).
 
     Raises:
         Diverged: a score is NaN or infinite.
     """
-    counts: dict[Protocol, list[Tensor]] = {protocol: [] for protocol in protocols}
+    device = torch.device(device)
+    limits = limits or LIMITS[device.type]
+    counts = {p: torch.empty(2, data.n_users, dtype=torch.int32, device=device) for p in protocols}
+    finite = torch.ones((), dtype=torch.bool, device=device)
     targets = data.items[target_positions(data.offsets, split)].astype(np.int64)
-    batches = evaluation_batches(
-        data, split, max_len=max_len, target_time=evaluation.target_time, batch=batch
-    )
-    for users, seen in batches:
+    for users in _together(data, split, max_len=max_len, limits=limits):
+        seen = evaluation_batch(
+            data, split, users, max_len=max_len, target_time=evaluation.target_time
+        )
         state = model.state(seen.to(device))
         target = torch.from_numpy(targets[users])[:, None].to(device)
+        column = torch.from_numpy(users).to(device)
         for protocol in protocols:
             if protocol == "full":
                 scores = model.all_scores(state)
@@ -72,19 +79,36 @@ def evaluate(
                 allowed.scatter_(1, target, False)
                 target_score = scores.gather(1, target)
             else:
-                negatives = torch.from_numpy(data.negatives[protocol][users].astype(np.int64))
-                scores = model.candidate_scores(state, torch.cat([target, negatives.to(device)], 1))
+                negatives = torch.from_numpy(data.negatives[protocol][users]).to(device).long()
+                scores = model.candidate_scores(state, torch.cat([target, negatives], 1))
                 target_score, scores = scores[:, :1], scores[:, 1:]
-                allowed = negatives.to(device) > 0
-            if not (scores.isfinite().all() and target_score.isfinite().all()):
-                raise Diverged(f"scores must be finite, got NaN or infinity ({split}, {protocol})")
-            greater = ((scores > target_score) & allowed).sum(1)
-            equal = ((scores == target_score) & allowed).sum(1)
-            counts[protocol].append(torch.stack([greater, equal]))
-    return tuple(
-        Ranks(split, protocol, *torch.cat(found, 1).cpu().numpy().astype(np.int32))
-        for protocol, found in counts.items()
-    )
+                allowed = negatives > 0
+            finite &= scores.isfinite().all() & target_score.isfinite().all()
+            counts[protocol][0, column] = _count(scores > target_score, allowed)
+            counts[protocol][1, column] = _count(scores == target_score, allowed)
+    # Asked once: each question makes a device wait.
+    if not finite:
+        raise Diverged(
+            f"scores must be finite, got NaN or infinity ({split}, {', '.join(protocols)})"
+        )
+    return tuple(Ranks(split, protocol, *found.cpu().numpy()) for protocol, found in counts.items())
+
+
+def _together(
+    data: PreparedData, split: HeldOut, *, max_len: int, limits: Limits
+) -> Iterator[NDArray[np.int64]]:
+    """Yield every user once, those together whose inputs are of similar length."""
+    lengths = np.minimum(target_positions(data.offsets, split) - data.offsets[:-1] + 1, max_len)
+    order = np.argsort(-lengths, kind="stable")
+    once = np.ones_like(lengths)
+    for at in stretches(lengths[order], once, n_classes=data.n_items + 1, limits=limits):
+        yield order[at]
+
+
+def _count(
+    found: Bool[Tensor, "batch candidates"], allowed: Bool[Tensor, "batch candidates"]
+) -> Int32[Tensor, "batch"]:
+    return (found & allowed).sum(1, dtype=torch.int32)
 
 
 def _open_items(

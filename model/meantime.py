@@ -4,6 +4,7 @@ Cho, Park, Yoo, "MEANTIME: Mixture of Attention Mechanisms with Multi-temporal E
 Sequential Recommendation", RecSys 2020, arXiv 2008.08273.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
@@ -13,9 +14,19 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.blocks import FeedForward, ItemHead, add_dropped, drop, linear
+from model.attention import attend
+from model.blocks import (
+    FeedForward,
+    ItemHead,
+    add_dropped,
+    drop,
+    linear,
+    side_by_side,
+    standard_normal,
+)
 from model.config import ABSOLUTE_EMBEDDINGS, RELATIVE_EMBEDDINGS, MeantimeConfig
 from model.data.batches import Batch, TrainingBatch
+from model.loss import item_cross_entropy
 from model.randomness import torch_generator
 from model.relative import (
     GapRelation,
@@ -28,40 +39,6 @@ from model.relative import (
 )
 
 _INITIAL_SPREAD = 0.02
-_LEAST_VARIANCE = 1e-12  # the square root has no slope at 0, which Log has at equal times
-
-
-def attend(
-    query: Float[Tensor, "batch queries channels"],
-    key: Float[Tensor, "batch keys channels"],
-    value: Float[Tensor, "batch keys channels"],
-    *,
-    heads: int,
-    relative: dict[int, Float[Tensor, "batch queries keys"]],
-    padding: Float[Tensor, "batch 1 1 keys"],
-    rate: float,
-    dropout: torch.Generator | None,
-) -> Float[Tensor, "batch queries channels"]:
-    """Return `softmax(q k + relative + padding) v` of each head, side by side.
-
-    Args:
-        query: already divided by the square root of the head width.
-        key: channels m w .. (m + 1) w are those of head m, as in `query` and `value`.
-        value: what is averaged.
-        heads: number of heads.
-        relative: by head, what its scores get besides `q k`.
-        padding: 0 for keys that exist, the lowest number for those that do not.
-        rate: dropout of the weights.
-        dropout: None for evaluation.
-    """
-    query, key, value = (
-        x.view(*x.shape[:2], heads, -1).transpose(1, 2) for x in (query, key, value)
-    )
-    scores = query @ key.mT  # (batch, heads, queries, keys)
-    for head, more in relative.items():
-        scores[:, head].add_(more)
-    weights = drop((scores + padding).softmax(dim=-1), rate, dropout)
-    return (weights @ value).transpose(1, 2).flatten(2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,20 +49,21 @@ class Context:
         at_queries: the absolute embeddings of the positions that attend.
         at_keys: those of all positions.
         relations: the relative embeddings between the two.
-        padding: 0 for positions that exist, the lowest number for those that do not.
+        padding: 0 for positions that exist, the lowest number for those that do not; None if all
+            do.
     """
 
     at_queries: dict[str, Float[Tensor, "batch queries hidden"]]
     at_keys: dict[str, Float[Tensor, "batch keys hidden"]]
     relations: dict[str, Relation]
-    padding: Float[Tensor, "batch 1 1 keys"]
+    padding: Float[Tensor, "batch 1 keys"] | None
 
-    def rows(self, columns: Int64[Tensor, "batch chosen"]) -> "Context":
-        """Return the context of the queries at these columns; keys stay whole."""
+    def rows(self, places: Int64[Tensor, "batch chosen"]) -> "Context":
+        """Return the context of the queries at these places; keys stay whole."""
         return replace(
             self,
-            at_queries={name: rows(a, columns) for name, a in self.at_queries.items()},
-            relations={name: r.rows(columns) for name, r in self.relations.items()},
+            at_queries={name: rows(a, places) for name, a in self.at_queries.items()},
+            relations={name: r.rows(places) for name, r in self.relations.items()},
         )
 
 
@@ -93,23 +71,31 @@ class Context:
 class Scored:
     """The positions at which a batch is scored: the last block computes no others.
 
+    Places count a batch's positions row by row.
+
     Attributes:
-        mask: True at these positions.
-        columns: each sequence's scored columns in order, then others up to the longest.
-        real: which of `columns` are scored; in row-major order they are those of `mask`.
+        places: the scored places in order.
+        lined_up: each sequence's scored places in order, then others up to the longest.
+        real: the places in `lined_up` that are scored; in order they are `places`.
     """
 
-    mask: Bool[Tensor, "batch time"]
-    columns: Int64[Tensor, "batch chosen"]
-    real: Bool[Tensor, "batch chosen"]
+    places: Int64[Tensor, "1 scored"]
+    lined_up: Int64[Tensor, "batch chosen"]
+    real: Int64[Tensor, "1 scored"]
 
     @classmethod
     def of(cls, mask: Bool[Tensor, "batch time"]) -> "Scored":
-        """Line up the columns of a mask."""
+        """Line up the places of a mask."""
         counts = mask.sum(dim=1, keepdim=True)
         longest = int(counts.max())
         columns = mask.int().argsort(dim=1, descending=True, stable=True)[:, :longest]
-        return cls(mask, columns, torch.arange(longest, device=mask.device) < counts)
+        sequence = torch.arange(len(mask), device=mask.device)[:, None]
+        real = torch.arange(longest, device=mask.device) < counts
+        return cls(
+            places=mask.flatten().nonzero().mT,
+            lined_up=columns + sequence * mask.shape[1],
+            real=real.flatten().nonzero().mT,
+        )
 
 
 class MixtureAttention(nn.Module):
@@ -155,33 +141,48 @@ class MixtureAttention(nn.Module):
         dropout: torch.Generator | None,
     ) -> Float[Tensor, "*positions hidden"]:
         """Attend from the scored positions, laid end to end, or from all if None."""
-        asking = x
-        if scored is not None:
-            asking, context = rows(x, scored.columns), context.rows(scored.columns)
-        scale = self._width**-0.5
-        query, key = self.query(asking) * scale, self.key(x)
-        relative = {}
-        for n, (name, relation) in enumerate(context.relations.items()):
-            own_query = query[..., self.channels(name)] + self.relative_bias[:, n] * scale
-            weight = cast("nn.Linear", self.relative_key[name]).weight
-            relative[self.owners.index(name)] = self.relative_scores(
-                own_query, weight, relation=relation, dropout=dropout
+        if scored is None:
+            queries, keys, values = side_by_side(x, self.query, self.key, self.value)
+        else:
+            context = context.rows(scored.lined_up)
+            queries = self.query(rows(x, scored.lined_up))
+            keys, values = side_by_side(x, self.key, self.value)
+        mixed = []
+        widths = [self._width] * self._heads
+        of_heads = (x.split_with_sizes(widths, dim=-1) for x in (queries, keys, values))
+        for owner, query, key, value in zip(self.owners, *of_heads, strict=True):
+            own_query, own_key, relative = query, key, None
+            if owner in context.relations:
+                relation = context.relations[owner]
+                relative = self.relative_scores(owner, query, relation=relation, dropout=dropout)
+            elif owner in context.at_queries:
+                at_queries, at_keys = self.absolute(owner, context, whole=scored is None)
+                own_query, own_key = query + at_queries, key + at_keys
+            attended = attend(
+                own_query,
+                own_key,
+                value,
+                relative=relative,
+                padding=context.padding,
+                rate=self._rate,
+                dropout=dropout,
             )
-        for name, at_queries in context.at_queries.items():
-            own = self.channels(name)
-            query[..., own].add_(self.absolute_query[name](at_queries), alpha=scale)
-            key[..., own].add_(self.absolute_key[name](context.at_keys[name]))
-        mixed = attend(
-            query,
-            key,
-            self.value(x),
-            heads=self._heads,
-            relative=relative,
-            padding=context.padding,
-            rate=self._rate,
-            dropout=dropout,
-        )
-        return cast("Tensor", self.output(mixed if scored is None else mixed[scored.real]))
+            mixed.append(attended)
+        together = torch.cat(mixed, dim=-1)
+        if scored is not None:
+            together = rows(together, scored.real)[0]
+        return cast("Tensor", self.output(together))
+
+    def absolute(
+        self, name: str, context: Context, *, whole: bool
+    ) -> tuple[Float[Tensor, "batch queries width"], Float[Tensor, "batch keys width"]]:
+        """Project an absolute embedding for queries and keys; `whole`: they are the same."""
+        for_query = cast("nn.Linear", self.absolute_query[name])
+        for_key = cast("nn.Linear", self.absolute_key[name])
+        if whole:
+            at_queries, at_keys = side_by_side(context.at_keys[name], for_query, for_key)
+            return at_queries, at_keys
+        return for_query(context.at_queries[name]), for_key(context.at_keys[name])
 
     def channels(self, owner: str) -> slice:
         """Return the channels of q, k and v that belong to this owner's head."""
@@ -201,27 +202,30 @@ class MixtureAttention(nn.Module):
 
     def relative_scores(
         self,
+        name: str,
         query: Float[Tensor, "batch queries width"],
-        weight: Float[Tensor, "width hidden"],
         *,
         relation: Relation,
         dropout: torch.Generator | None,
     ) -> Float[Tensor, "batch queries keys"]:
-        """Return `u_i . r_ij`, in training under dropout of r_ij.
+        """Return `u_i . r_ij / sqrt(w)`, in training under dropout of r_ij.
 
         Entry-wise dropout adds `sum_f u_f r_f (mask_f / (1 - p) - 1)`, independent over j, of mean
         0 and variance `p / (1 - p) sum_f u_f^2 r_f^2`: a normal of that variance stands for it.
         A mask on u, `feature`, is common to all j, and the softmax cancels most of its noise.
         """
+        bias = self.relative_bias[:, list(self.relative_key).index(name)]
+        query = (query + bias) * self._width**-0.5
+        weight = cast("nn.Linear", self.relative_key[name]).weight
         if dropout is None or self._rate == 0:
             return relation.scores(query, weight)
         if self._relative_dropout == "feature":
             u = drop(query @ weight, self._rate, dropout)
             return relation.scores(u, torch.eye(u.shape[-1], dtype=u.dtype, device=u.device))
-        variance = relation.variance(query, weight) * (self._rate / (1 - self._rate))
-        spread = variance.clamp(_LEAST_VARIANCE).sqrt()
-        noise = torch.empty_like(spread).normal_(generator=dropout)
-        return torch.addcmul(relation.scores(query, weight), noise, spread)
+        spread = relation.spread(query, weight)
+        noise = standard_normal(spread, dropout)
+        strength = math.sqrt(self._rate / (1 - self._rate))
+        return torch.addcmul(relation.scores(query, weight), noise, spread, value=strength)
 
 
 class Block(nn.Module):
@@ -246,7 +250,7 @@ class Block(nn.Module):
         """Return the scored positions, laid end to end, or all of them if None."""
         attended = self.attention(self.attention_norm(x), context, scored=scored, dropout=dropout)
         if scored is not None:
-            x = x[scored.mask]
+            x = rows(x, scored.places)[0]
         x = add_dropped(x, attended, rate=self._rate, generator=dropout)
         transformed = self.feed_forward(self.feed_forward_norm(x), dropout)
         x = add_dropped(x, transformed, rate=self._rate, generator=dropout)
@@ -304,8 +308,9 @@ class Meantime(nn.Module):
         """
         chosen = batch.labels > 0
         state = self.head.state(self._encode(batch, Scored.of(chosen), dropout))
-        logits = self.head.all_scores(state, self.item_embedding)
-        return functional.cross_entropy(logits, batch.labels[chosen])
+        return item_cross_entropy(
+            state, self.item_embedding, bias=self.head.item_bias, labels=batch.labels[chosen]
+        )
 
     def state(self, batch: Batch) -> Float[Tensor, "batch hidden"]:
         """Return what scores candidates at the newest position, without dropout."""
@@ -362,9 +367,11 @@ class Meantime(nn.Module):
             gaps = Gaps.of(moments, self._config.tau, dtype=dtype)
             for kind, features in self._features.items():
                 relations[kind] = GapRelation(features.to(device, dtype), gaps)
-        padding = torch.zeros(batch.items.shape, dtype=dtype, device=device)
-        padding.masked_fill_(batch.items == 0, torch.finfo(dtype).min)
-        return Context(absolute, absolute, relations, padding[:, None, None, :])
+        absent, padding = batch.items == 0, None
+        if absent.any():
+            padding = torch.zeros(absent.shape, dtype=dtype, device=device)
+            padding = padding.masked_fill_(absent, torch.finfo(dtype).min)[:, None, :]
+        return Context(absolute, absolute, relations, padding)
 
     @torch.no_grad()
     def _draw(self, seed: int) -> None:

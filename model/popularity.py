@@ -14,8 +14,6 @@ from model.data.split import HeldOut, training_ends
 from model.evaluate import evaluate
 from model.results import PROTOCOLS, Protocol, Ranks
 
-_USERS_AT_ONCE = 256
-
 
 class Popularity:
     """Scores an item by its interactions in the training prefixes; targets are not counted."""
@@ -57,5 +55,4 @@ def popularity_ranks(
         protocols=protocols,
         evaluation=evaluation or EvaluationConfig(),
         max_len=2,
-        batch=_USERS_AT_ONCE,
     )

@@ -7,21 +7,35 @@ machine with the same number of threads.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.build import build
-from model.config import TrialConfig
-from model.data.batches import TrainingBatches
+from model.checkpoint import State, identity, load, save
+from model.config import Precision, TrialConfig
+from model.data.batches import TrainingBatch, TrainingBatches
 from model.data.prepare import PreparedData
+from model.data.split import HeldOut
 from model.errors import Diverged
 from model.evaluate import evaluate
 from model.meantime import Meantime
 from model.metrics import summarise
+from model.parts import LIMITS, parts
 from model.randomness import numpy_generator, torch_generator
-from model.results import PROTOCOLS, SELECTED_BY, EpochReport, MetricValue, TrialResult
+from model.results import (
+    PROTOCOLS,
+    SELECTED_BY,
+    EpochReport,
+    MetricValue,
+    Protocol,
+    Ranks,
+    TrialResult,
+)
 
 _LONGEST_GRADIENT = 5.0
 
@@ -34,107 +48,222 @@ def train(
     device: str = "cpu",
     threads: int = 1,
     clock: Callable[[], float] = time.perf_counter,
+    checkpoint: Path | None = None,
 ) -> TrialResult:
     """Train one trial, report every epoch, and evaluate it at its best epoch.
 
     Args:
         config: everything that decides the numbers.
         data: what `config.dataset` was prepared into.
-        report: told every epoch's training loss and validation metrics; may raise, to stop.
+        report: told every epoch's training loss and validation metrics; may raise, to stop. Where
+            a training continues, it is told again of the epochs before.
         device: `cpu` or a CUDA device.
         threads: CPU threads that torch may use in this thread.
         clock: seconds, for durations only.
+        checkpoint: a file that is written after every epoch, and continued from if it is there;
+            with the same threads the result is that of a training without interruption, bit for
+            bit. It is left to the caller to delete.
 
     Raises:
         Diverged: a loss or a score is NaN or infinite.
+        RequestError: the checkpoint is another trial's.
     """
     torch.set_num_threads(threads)
-    started = clock()
-    training, max_len, seed = config.training, config.model.max_len, config.seed
-    model = build(config.model, n_items=data.n_items, n_days=data.n_days, seed=seed).to(device)
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=training.lr, weight_decay=training.weight_decay, fused=True
-    )
-    batches = TrainingBatches(
-        data,
-        training,
-        max_len=max_len,
-        order_rng=numpy_generator(seed, "order"),
-        mask_rng=numpy_generator(seed, "masks"),
-    )
-    dropout = torch_generator(seed, "dropout", device=device)
-    best_score, best_epoch, best_state, epoch = -math.inf, 0, _copied(model), 0
-    while epoch < training.epochs and epoch - best_epoch < training.patience:
-        epoch += 1
+    training, kind = config.training, torch.device(device).type
+    fit = Fit(config, data, device=device)
+    own = identity(config, data.fingerprint)
+    found = load(checkpoint, identity=own, device=kind) if checkpoint else None
+    if found is not None:
+        fit.restore(found)
+    started = clock() - fit.seconds
+    for past in fit.reports:
+        report(past)
+    while fit.epoch < training.epochs and fit.epoch - fit.best_epoch < training.patience:
         epoch_started = clock()
-        loss = fit_epoch(model, batches, optimizer=optimizer, dropout=dropout, device=device)
-        (ranks,) = evaluate(
-            model,
-            data,
-            "validation",
-            protocols=("popular-100",),
-            evaluation=config.evaluation,
-            max_len=max_len,
-            batch=training.batch,
-            device=device,
-        )
-        metrics = summarise(ranks)
-        (score,) = (m.value for m in metrics if m.metric == SELECTED_BY)
-        if score > best_score:
-            best_score, best_epoch, best_state = score, epoch, _copied(model)
-        loss_value = MetricValue("train", "none", "loss", loss)
-        report(EpochReport(epoch, clock() - epoch_started, (loss_value, *metrics)))
+        metrics = fit.next_epoch()
+        ended = clock()
+        fit.reports.append(EpochReport(fit.epoch, ended - epoch_started, metrics))
+        fit.seconds = ended - started
+        if checkpoint:
+            save(checkpoint, fit.state(), identity=own, device=kind)
+        report(fit.reports[-1])
 
-    model.load_state_dict(best_state)
-    ranks_at_best = [
-        evaluate(
-            model,
-            data,
-            split,
-            protocols=PROTOCOLS,
-            evaluation=config.evaluation,
-            max_len=max_len,
-            batch=training.batch,
-            device=device,
-        )
+    fit.model.load_state_dict(fit.best)
+    ranks = tuple(
+        counts
         for split in ("validation", "test")
-    ]
-    every = (*ranks_at_best[0], *ranks_at_best[1])
+        for counts in fit.ranks(split, protocols=PROTOCOLS)
+    )
     return TrialResult(
-        best_epoch=best_epoch,
-        epochs=epoch,
-        stopped_by="patience" if epoch - best_epoch >= training.patience else "epochs",
-        metrics=tuple(value for ranks in every for value in summarise(ranks)),
-        ranks=every,
-        n_parameters=sum(p.numel() for p in model.parameters()),
+        best_epoch=fit.best_epoch,
+        epochs=fit.epoch,
+        stopped_by="patience" if fit.epoch - fit.best_epoch >= training.patience else "epochs",
+        metrics=tuple(value for counts in ranks for value in summarise(counts)),
+        ranks=ranks,
+        n_parameters=sum(p.numel() for p in fit.model.parameters()),
         seconds=clock() - started,
     )
 
 
+class Fit:
+    """A training between two epochs: whatever an epoch changes, as attributes.
+
+    `restore` with what `state` gave continues as if nothing had happened.
+
+    Attributes:
+        epoch: epochs trained.
+        best_epoch: the one with the best validation score so far, the first of equals.
+        best: its weights.
+        reports: of the epochs trained.
+        seconds: spent in them.
+    """
+
+    def __init__(self, config: TrialConfig, data: PreparedData, *, device: str) -> None:
+        self._config, self._data, self._device = config, data, device
+        training, seed = config.training, config.seed
+        built = build(config.model, n_items=data.n_items, n_days=data.n_days, seed=seed)
+        self.model = built.to(device)
+        self._optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=training.lr, weight_decay=training.weight_decay, fused=True
+        )
+        self._order = numpy_generator(seed, "order")
+        self._masks = numpy_generator(seed, "masks")
+        self._dropout = torch_generator(seed, "dropout", device=device)
+        self._batches = TrainingBatches(
+            data,
+            training,
+            max_len=config.model.max_len,
+            order_rng=self._order,
+            mask_rng=self._masks,
+        )
+        self.epoch, self.best_epoch, self._best_score = 0, 0, -math.inf
+        self.best = _copied(self.model)
+        self.reports: list[EpochReport] = []
+        self.seconds = 0.0
+
+    def next_epoch(self) -> tuple[MetricValue, ...]:
+        """Train one more epoch, validate it, and return its training loss and metrics."""
+        loss = fit_epoch(
+            self.model,
+            self._batches,
+            optimizer=self._optimizer,
+            dropout=self._dropout,
+            precision=self._config.training.precision,
+        )
+        self.epoch += 1
+        (ranks,) = self.ranks("validation", protocols=("popular-100",))
+        metrics = summarise(ranks)
+        (score,) = (m.value for m in metrics if m.metric == SELECTED_BY)
+        if score > self._best_score:
+            self._best_score, self.best_epoch, self.best = score, self.epoch, _copied(self.model)
+        return (MetricValue("train", "none", "loss", loss), *metrics)
+
+    def ranks(self, split: HeldOut, *, protocols: Sequence[Protocol]) -> tuple[Ranks, ...]:
+        """Rank every user's target with the present weights."""
+        return evaluate(
+            self.model,
+            self._data,
+            split,
+            protocols=protocols,
+            evaluation=self._config.evaluation,
+            max_len=self._config.model.max_len,
+            device=self._device,
+        )
+
+    def state(self) -> State:
+        """Return everything that the next epoch depends on."""
+        return {
+            "epoch": self.epoch,
+            "best_epoch": self.best_epoch,
+            "best_score": self._best_score,
+            "seconds": self.seconds,
+            "reports": [_plain(report) for report in self.reports],
+            "model": self.model.state_dict(),
+            "best": self.best,
+            "optimizer": self._optimizer.state_dict(),
+            "order": self._order.bit_generator.state,
+            "masks": self._masks.bit_generator.state,
+            "dropout": self._dropout.get_state(),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go back to where this state was taken, of the same configuration and data."""
+        self.epoch, self.best_epoch = state["epoch"], state["best_epoch"]
+        self._best_score, self.seconds = state["best_score"], state["seconds"]
+        self.reports = [_report(plain) for plain in state["reports"]]
+        self.model.load_state_dict(state["best"])
+        self.best = _copied(self.model)
+        self.model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._order.bit_generator.state = state["order"]
+        self._masks.bit_generator.state = state["masks"]
+        self._dropout.set_state(state["dropout"])
+
+
 def fit_epoch(
     model: Meantime,
-    batches: TrainingBatches,
+    batches: Iterable[TrainingBatch],
     *,
     optimizer: torch.optim.Optimizer,
-    dropout: torch.Generator,
-    device: str,
+    dropout: torch.Generator | None,
+    precision: Precision = "float32",
 ) -> float:
-    """Make one pass over the windows and return the mean loss per chosen position."""
-    total, chosen = 0.0, 0
+    """Make one pass over the windows and return the mean loss per chosen position.
+
+    The loss is read once, at the end: reading it after each step would make a device wait.
+    """
+    total = torch.zeros((), dtype=torch.float64, device=model.item_embedding.device)
+    chosen = 0
     for batch in batches:
         optimizer.zero_grad()
-        loss = model.loss(batch.to(device), dropout)
-        value = loss.item()
-        if not math.isfinite(value):
-            raise Diverged(f"the training loss must be finite, got {value}; lower lr")
-        torch.autograd.backward(loss)
+        loss = gradient(model, batch, dropout, precision=precision)
         model.freeze_padding()
         nn.utils.clip_grad_norm_(model.parameters(), _LONGEST_GRADIENT)
         optimizer.step()
-        n = int((batch.labels > 0).sum())
-        total, chosen = total + value * n, chosen + n
-    return total / chosen if chosen else math.nan
+        n = int(batch.labels.count_nonzero())
+        total += loss * n
+        chosen += n
+    mean = float(total) / chosen if chosen else math.nan
+    if chosen and not math.isfinite(mean):
+        raise Diverged(f"the training loss must be finite, got {mean}; lower lr")
+    return mean
+
+
+def gradient(
+    model: Meantime,
+    batch: TrainingBatch,
+    dropout: torch.Generator | None,
+    *,
+    precision: Precision = "float32",
+) -> Float[Tensor, ""]:
+    """Add the gradient of the batch's mean loss to the parameters' and return that loss.
+
+    It is taken in parts, so that what a part needs stays near the processor; a part counts by its
+    share of the chosen positions, of which the batch must have one. The batch may lie on the CPU
+    and the model elsewhere.
+    """
+    device = model.item_embedding.device
+    total = torch.zeros((), device=device)
+    n_chosen = int(batch.labels.count_nonzero())
+    for part, n in parts(
+        batch, n_classes=len(model.item_embedding) - 1, limits=LIMITS[device.type]
+    ):
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+            loss = model.loss(part.to(device), dropout) * (n / n_chosen)
+        torch.autograd.backward(loss)
+        total += loss.detach()
+    return total
 
 
 def _copied(model: nn.Module) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def _plain(report: EpochReport) -> list[Any]:
+    metrics = [[m.split, m.protocol, m.metric, m.value] for m in report.metrics]
+    return [report.epoch, report.seconds, metrics]
+
+
+def _report(plain: list[Any]) -> EpochReport:
+    epoch, seconds, metrics = plain
+    return EpochReport(epoch, seconds, tuple(MetricValue(*m) for m in metrics))

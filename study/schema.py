@@ -185,6 +185,7 @@ class TrialRow(Base):
     epochs: Mapped[int | None]
     """The budget; `result.epochs_trained` says how many were trained."""
     patience: Mapped[int | None]
+    precision: Mapped[str | None]
 
     target_time: Mapped[str | None]
     repeats: Mapped[str | None]

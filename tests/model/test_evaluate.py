@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.config import EvaluationConfig
+from model.build import build
+from model.config import EvaluationConfig, MeantimeConfig
 from model.errors import Diverged
 from model.evaluate import evaluate
 from model.metrics import recall_at
+from model.parts import Limits
 from model.results import PROTOCOLS
 
 
@@ -36,7 +38,7 @@ def ranked(model, data, split, **options):
         protocols=options.get("protocols", PROTOCOLS),
         evaluation=evaluation,
         max_len=options.get("max_len", 4),
-        batch=options.get("batch", 2),
+        limits=Limits(10**9, 10**9, sequences=options.get("batch", 2)),
     )
     return {r.protocol: (r.greater.tolist(), r.equal.tolist()) for r in found}
 
@@ -62,7 +64,6 @@ def test_a_constant_scorer_gets_k_of_101_under_popular_100(prepared_of):
         protocols=("popular-100",),
         evaluation=EvaluationConfig(),
         max_len=4,
-        batch=8,
     )
     assert recall_at(10, ranks.greater, equal=ranks.equal) == pytest.approx([10 / 101] * 2)
 
@@ -130,3 +131,35 @@ def test_a_score_that_is_no_number_is_a_failure(prepared_of, protocol, bad, item
     scores[item - 1] = bad
     with pytest.raises(Diverged, match=protocol):
         ranked(ByItem(scores), data, "test", protocols=(protocol,))
+
+
+def test_users_of_similar_length_go_together_and_come_back_in_order(prepared_of):
+    lengths = [3, 9, 4, 9, 3, 5]
+    data = prepared_of([range(1, n + 1) for n in lengths], n_items=12)
+    model = ByItem(range(12))
+    found = ranked(model, data, "test", max_len=8, batch=2)
+    assert [tuple(batch.items.shape) for batch in model.seen] == [(2, 8), (2, 5), (2, 3)]
+    assert found["full"][0] == [12 - n for n in lengths]  # every later item scores more
+
+
+@pytest.mark.parametrize("limits", [Limits(1, 10**9, 99), Limits(200, 10**9, 99), None])
+def test_ranks_of_a_network_do_not_depend_on_how_many_users_go_at_once(prepared_of, limits):
+    rng = np.random.default_rng(0)
+    data = prepared_of([rng.integers(1, 41, 3 + n % 9) for n in range(50)], n_items=40)
+    config = MeantimeConfig(embeddings=("day", "pos", "sin", "log"), hidden=16, max_len=8)
+    model = build(config, n_items=40, n_days=data.n_days, seed=0)
+    expected, found = (
+        evaluate(
+            model,
+            data,
+            "test",
+            protocols=PROTOCOLS,
+            evaluation=EvaluationConfig(),
+            max_len=8,
+            limits=given,
+        )
+        for given in (Limits(10**9, 10**9, 99), limits)
+    )
+    for one, other in zip(expected, found, strict=True):
+        assert one.greater.tolist() == other.greater.tolist()
+        assert one.equal.tolist() == other.equal.tolist()

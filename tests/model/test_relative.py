@@ -51,7 +51,7 @@ def draws():
 
 
 @pytest.mark.parametrize("tau", [1.0, 0.5, 86_400.0])
-@pytest.mark.parametrize(("kind", "per_unit_of_u"), [("sin", 1e-6), ("exp", 4e-6), ("log", 4e-6)])
+@pytest.mark.parametrize(("kind", "per_unit_of_u"), [("sin", 1e-6), ("exp", 5e-5), ("log", 5e-6)])
 def test_scores_are_those_of_the_full_tensor(kind, per_unit_of_u, tau):
     query, weight = draws()
     u = query @ weight
@@ -62,27 +62,60 @@ def test_scores_are_those_of_the_full_tensor(kind, per_unit_of_u, tau):
     assert ((in_32 - expected).abs() <= 1e-5 * u.abs().sum(-1, keepdim=True)).all()
 
 
+@pytest.mark.parametrize("tau", [1.0, 0.5, 86_400.0])
+@pytest.mark.parametrize(("kind", "most"), [("exp", 6e-5), ("log", 5e-6)])
+def test_the_table_is_as_near_at_every_gap_and_feature(kind, most, tau):
+    hidden = 64
+    x = torch.expm1(torch.linspace(0, math.log1p(LONGEST_GAP_SECONDS / tau), 5001).double())
+    pairs = torch.stack([torch.zeros_like(x), x], -1)  # sequences of two events, x apart
+    features = knot_features(kind, hidden, base=BASE, tau=tau)
+    found = GapRelation(features, Gaps.of(pairs, tau, dtype=torch.float64))
+    for k in range(hidden):
+        u = torch.zeros(len(x), 2, hidden, dtype=torch.float64)
+        u[:, :, k] = 1
+        products = x * BASE ** (-k / hidden)
+        expected = torch.exp(-products) if kind == "exp" else torch.log1p(products)
+        scores = found.scores(u, torch.eye(hidden).double())[:, 0, 1]
+        assert (scores - expected).abs().max() <= most, k
+
+
 @pytest.mark.parametrize("tau", [1.0, 86_400.0])
 @pytest.mark.parametrize(("kind", "share"), [("sin", 1e-6), ("exp", 0.02), ("log", 0.02)])
-def test_variances_are_those_of_the_full_tensor(kind, share, tau):
+def test_spreads_are_those_of_the_full_tensor(kind, share, tau):
     query, weight = draws()
     u = query @ weight
-    expected = torch.einsum("bih,bijh->bij", u.square(), in_full(kind, tau).square())
-    found = relation(kind, tau, torch.float64).variance(query, weight)
+    expected = torch.einsum("bih,bijh->bij", u.square(), in_full(kind, tau).square()).sqrt()
+    found = relation(kind, tau, torch.float64).spread(query, weight)
     largest = expected.amax(-1, keepdim=True)
     assert ((found - expected).abs() <= share * largest).all()
 
 
 @pytest.mark.parametrize("kind", ["sin", "exp", "log"])
-def test_rows_are_the_queries_at_these_columns(kind):
+def test_gradients_of_scores_and_spreads_are_those_of_the_full_tensor(kind):
+    r = in_full(kind, 1.0)
+    for ours, full, share in [
+        ("scores", lambda u: torch.einsum("bih,bijh->bij", u, r), 1e-4),
+        ("spread", lambda u: torch.einsum("bih,bijh->bij", u**2, r**2).add(1e-12).sqrt(), 0.03),
+    ]:
+        query, weight = (x.requires_grad_() for x in draws())
+        toward = torch.rand(2, 10, 10, generator=torch.Generator().manual_seed(3)).double()
+        made = getattr(relation(kind, 1.0, torch.float64), ours)(query, weight)
+        found = torch.autograd.grad((made * toward).sum(), (query, weight))
+        expected = torch.autograd.grad((full(query @ weight) * toward).sum(), (query, weight))
+        for mine, theirs in zip(found, expected, strict=True):
+            assert (mine - theirs).abs().max() <= share * theirs.abs().max(), ours
+
+
+@pytest.mark.parametrize("kind", ["sin", "exp", "log"])
+def test_rows_are_the_queries_at_these_places(kind):
     query, weight = (x.float() for x in draws())
     columns = torch.tensor([[1, 9, 0], [3, 3, 8]])
     whole = relation(kind, 1.0)
     chosen = torch.stack([query[b, columns[b]] for b in range(2)])
-    some = whole.rows(columns)
+    some = whole.rows(columns + torch.tensor([[0], [10]]))
     for found, full in [
         (some.scores(chosen, weight), whole.scores(query, weight)),
-        (some.variance(chosen, weight), whole.variance(query, weight)),
+        (some.spread(chosen, weight), whole.spread(query, weight)),
     ]:
         expected = torch.stack([full[b, columns[b]] for b in range(2)])
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -1,16 +1,29 @@
 import dataclasses
+import hashlib
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
 import torch
 
 from model.build import build
-from model.config import DatasetConfig, MeantimeConfig, TrainingConfig, TrialConfig
+from model.config import (
+    DatasetConfig,
+    MeantimeConfig,
+    SyntheticConfig,
+    TrainingConfig,
+    TrialConfig,
+)
 from model.data.batches import TrainingBatches
+from model.data.prepare import load_prepared
 from model.errors import Diverged
 from model.metrics import summarise
+from model.parts import LIMITS, Limits, parts
 from model.randomness import numpy_generator, torch_generator
-from model.train import fit_epoch, train
+from model.results import PROTOCOLS
+from model.train import Fit, fit_epoch, gradient, train
 
 
 def config_of(embeddings=("pos",), seed=0, **training):
@@ -45,7 +58,9 @@ def counts(result):
 
 
 def test_a_simple_rule_is_learned(cycles):
-    result, reports = trained(config_of(epochs=40, mask_probability=0.4), cycles)
+    config = config_of(epochs=40, patience=40, lr=0.003, mask_probability=0.3)
+    wide = config.model.model_copy(update={"hidden": 64, "dropout": 0.0})
+    result, reports = trained(config.model_copy(update={"model": wide}), cycles)
     assert value(result.metrics, "test", "recall@5") > 0.9  # chance: 5 / 22
     assert value(result.metrics, "test", "recall@5", "full") > 0.9
     losses = [value(r.metrics, "train", "loss", "none") for r in reports]
@@ -174,7 +189,6 @@ def test_the_padding_row_stays_zero(cycles):
         batches,
         optimizer=torch.optim.Adam(model.parameters(), weight_decay=0.1),
         dropout=torch_generator(0, "dropout"),
-        device="cpu",
     )
     after = model.item_embedding.detach()
     assert after[0].eq(0).all()
@@ -189,6 +203,7 @@ def test_the_padding_row_stays_zero(cycles):
         ("batch", 5),
         ("lr", 0.02),
         ("weight_decay", 0.1),
+        ("precision", "bfloat16"),
     ],
 )
 def test_every_training_field_changes_the_training(cycles, field, other):
@@ -205,8 +220,141 @@ def test_every_training_field_changes_the_training(cycles, field, other):
 
 @pytest.mark.parametrize(("field", "other"), [("target_time", "last"), ("repeats", "allowed")])
 def test_every_evaluation_field_changes_the_ranks(cycles, field, other):
-    config = config_of(("log",))
+    config = config_of(("day", "log"))
     changed = config.evaluation.model_copy(update={field: other})
-    first, _ = trained(config, cycles)
-    second, _ = trained(config.model_copy(update={"evaluation": changed}), cycles)
-    assert counts(first) != counts(second)
+    found = []
+    for each in (config, config.model_copy(update={"evaluation": changed})):
+        fit = Fit(each, cycles, device="cpu")
+        with torch.no_grad():
+            for weight in fit.model.parameters():
+                weight.mul_(20)  # as if trained: attention and times matter
+        found.append([r.greater.tolist() for r in fit.ranks("test", protocols=PROTOCOLS)])
+    assert found[0] != found[1]
+
+
+def model_and_batch(data, *, dropout=0.0, batch=60, embeddings=("day", "pos", "sin", "log")):
+    config = MeantimeConfig(embeddings=embeddings, hidden=16, heads=4, max_len=8, dropout=dropout)
+    model = build(config, n_items=data.n_items, n_days=data.n_days, seed=0)
+    batches = TrainingBatches(
+        data,
+        TrainingConfig(batch=batch, mask_probability=0.3),
+        max_len=8,
+        order_rng=numpy_generator(0, "order"),
+        mask_rng=numpy_generator(0, "masks"),
+    )
+    return model, next(iter(batches))
+
+
+def gradients(model):
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+@pytest.fixture(scope="module")
+def uneven(prepared_of):
+    """Sequences of 3 to 12 items: training prefixes of 1 to 10."""
+    rng = np.random.default_rng(5)
+    return prepared_of([rng.integers(1, 31, 3 + n % 10) for n in range(60)], n_items=30)
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(40, 10**9, 99), Limits(10**9, 200, 99), Limits(10**9, 10**9, 1)]
+)
+def test_a_gradient_in_parts_is_the_gradient_of_the_batch_s_mean_loss(uneven, monkeypatch, limits):
+    model, batch = model_and_batch(uneven)
+    loss = model.loss(batch)
+    loss.backward()
+    expected = gradients(model)
+    monkeypatch.setitem(LIMITS, "cpu", limits)
+    assert len(list(parts(batch, n_classes=31, limits=limits))) > 5
+    model.zero_grad()
+    assert gradient(model, batch, None).item() == pytest.approx(loss.item(), abs=1e-6)
+    for name, found in gradients(model).items():
+        assert torch.allclose(found, expected[name], atol=1e-6), name
+
+
+def test_a_batch_within_the_limits_is_one_part(cycles):
+    _, batch = model_and_batch(cycles)
+    [(part, n)] = parts(batch, n_classes=31, limits=Limits(10**9, 10**9, 99))
+    assert part.items.shape == batch.items.shape == (60, 7)
+    assert n == (batch.labels > 0).sum()
+
+
+def test_parts_hold_every_row_with_a_chosen_position_once_cut_to_their_longest(uneven):
+    _, batch = model_and_batch(uneven)
+    found = list(parts(batch, n_classes=31, limits=Limits(200, 10**9, 99)))
+    rows = [tuple(r[r > 0].tolist()) for part, _ in found for r in part.items]
+    missing = [tuple(r[r > 0].tolist()) for r in batch.items]
+    for row in rows:
+        missing.remove(row)
+    for part, n in found:
+        lengths = (part.items > 0).sum(1)
+        assert lengths.max() == part.items.shape[1] <= 2 * lengths.min()
+        assert len(part.items) * part.items.shape[1] ** 2 <= 200
+        assert n == (part.labels > 0).sum() > 0
+    assert sum(n for _, n in found) == (batch.labels > 0).sum()
+    assert len(rows) + len(missing) == 60
+
+
+def test_a_step_is_made_once_a_batch_however_many_parts_it_has(uneven, monkeypatch):
+    monkeypatch.setitem(LIMITS, "cpu", Limits(100, 10**9, 99))
+    model, batch = model_and_batch(uneven)
+    optimizer = torch.optim.Adam(model.parameters())
+    fit_epoch(model, [batch, batch], optimizer=optimizer, dropout=torch_generator(0, "dropout"))
+    assert {int(state["step"]) for state in optimizer.state.values()} == {2}
+
+
+def test_an_epoch_s_loss_is_the_mean_over_its_chosen_positions(uneven):
+    model, batch = model_and_batch(uneven)
+    _, other = model_and_batch(uneven, batch=7)
+    counts = [int((b.labels > 0).sum()) for b in (batch, other)]
+    losses = [model.loss(b).item() for b in (batch, other)]
+    still = torch.optim.SGD(model.parameters(), lr=0.0)
+    found = fit_epoch(model, [batch, other], optimizer=still, dropout=None)
+    assert found == pytest.approx(np.average(losses, weights=counts), abs=1e-6)
+
+
+def test_bfloat16_keeps_weights_and_gradients_in_float32_and_moves_them_little(uneven):
+    model, batch = model_and_batch(uneven)
+    gradient(model, batch, None)
+    exact = gradients(model)
+    model.zero_grad()
+    gradient(model, batch, None, precision="bfloat16")
+    rough = gradients(model)
+    assert {p.dtype for p in model.parameters()} == {g.dtype for g in rough.values()}
+    assert {g.dtype for g in rough.values()} == {torch.float32}
+    error = max(float((rough[name] - g).abs().max()) for name, g in exact.items())
+    largest = max(float(g.abs().max()) for g in exact.values())
+    assert 0 < error < 0.02 * largest
+
+
+FRESH = """
+    import hashlib
+    import sys
+
+    from model.config import DatasetConfig, SyntheticConfig, TrialConfig
+    from model.data.prepare import load_prepared
+    from model.train import train
+
+    config = TrialConfig.model_validate_json(sys.stdin.read())
+    result = train(config, load_prepared(config.dataset, None), report=lambda report: None)
+    print(hashlib.sha256(b"".join(r.greater.tobytes() for r in result.ranks)).hexdigest())
+"""
+
+
+def test_a_fresh_process_gives_the_same_ranks_as_a_reused_one():
+    recipe = SyntheticConfig(recipe="order", users=60, items=20, events=10)
+    config = config_of(("day", "sin")).model_copy(
+        update={"dataset": DatasetConfig(name="fresh", synthetic=recipe)}
+    )
+    program = [sys.executable, "-c", textwrap.dedent(FRESH)]
+    found = [
+        subprocess.run(
+            program, input=config.model_dump_json(), capture_output=True, check=True, text=True
+        ).stdout
+        for _ in range(2)
+    ]
+    data = load_prepared(config.dataset, None)
+    train(config_of(("log",)), data, report=lambda _: None)  # this process is not fresh
+    here = train(config, data, report=lambda _: None)
+    digest = hashlib.sha256(b"".join(r.greater.tobytes() for r in here.ranks)).hexdigest()
+    assert [text.strip() for text in found] == [digest] * 2

@@ -47,7 +47,7 @@ def test_every_option_of_a_trial_has_a_column():
         for name in section.model_fields
         if not (section is MeantimeConfig and name == "name")
     ]
-    assert len(declared) == 5 + 9 + 7 + 2
+    assert len(declared) == 5 + 9 + 8 + 2
     assert set(declared) <= set(TrialRow.__table__.c.keys())
     assert set(declared) <= set(RESULTS.c.keys())
 

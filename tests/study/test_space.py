@@ -25,7 +25,7 @@ def test_every_field_of_a_trial_that_a_study_can_vary_is_a_factor():
     fields = {*MeantimeConfig.model_fields, *TrainingConfig.model_fields}
     fields |= set(EvaluationConfig.model_fields)
     assert set(FACTORS) == fields - {"name", "embeddings"}
-    assert len(FACTORS) == 17
+    assert len(FACTORS) == 18
 
 
 def test_a_factor_knows_its_section_and_default():

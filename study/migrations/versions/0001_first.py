@@ -78,6 +78,7 @@ def upgrade() -> None:
         sa.Column("weight_decay", REAL),
         sa.Column("epochs", sa.Integer),
         sa.Column("patience", sa.Integer),
+        sa.Column("precision", sa.Text),
         sa.Column("target_time", sa.Text),
         sa.Column("repeats", sa.Text),
         sa.Column("seed", sa.BigInteger, nullable=False),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.config import DatasetConfig, SyntheticConfig, TrainingConfig
-from model.data.batches import TrainingBatches, evaluation_batches, windows
+from model.data.batches import TrainingBatches, evaluation_batch, grouped, windows
 from model.data.prepare import load_prepared, prepare
 
 DAY = 86_400
@@ -30,13 +30,14 @@ def planted(tmp_path_factory):
     return load_prepared(config, tmp_path_factory.getbasetemp())
 
 
-def epochs_of(data, *, n_epochs=1, seeds=(0, 1), max_len=20, **training):
+def epochs_of(data, *, n_epochs=1, seeds=(0, 1), max_len=20, pool=32, **training):
     batches = TrainingBatches(
         data,
         TrainingConfig(**training),
         max_len=max_len,
         order_rng=np.random.default_rng(seeds[0]),
         mask_rng=np.random.default_rng(seeds[1]),
+        pool=pool,
     )
     return [list(batches) for _ in range(n_epochs)]
 
@@ -141,8 +142,9 @@ def test_padding_is_never_chosen(data):
 def test_an_epoch_reads_every_window_once_and_keeps_the_last_partial_batch(planted):
     n_windows = len(windows(planted, max_len=20, train_window=10).ends)
     [batches] = epochs_of(planted, batch=64, train_window=10)
-    assert [len(batch.items) for batch in batches[:-1]] == [64] * (n_windows // 64)
-    assert len(batches[-1].items) == n_windows % 64 > 0
+    sizes = sorted(len(batch.items) for batch in batches)
+    assert sizes == [n_windows % 64] + [64] * (n_windows // 64)
+    assert sizes[0] > 0
 
 
 def test_a_batch_without_a_chosen_position_is_left_out(data):
@@ -157,53 +159,116 @@ def test_equal_generators_give_equal_batches_and_epochs_differ(planted):
     assert not torch.equal(one[0][0].times, one[1][0].times)
 
 
-def test_order_and_masks_come_from_two_generators(planted):
-    [[first, *_]] = epochs_of(planted, seeds=(0, 1))
-    [[other_masks, *_]] = epochs_of(planted, seeds=(0, 2))
-    [[other_order, *_]] = epochs_of(planted, seeds=(3, 1))
-    assert torch.equal(first.times, other_masks.times)
-    assert not torch.equal(first.labels, other_masks.labels)
-    assert not torch.equal(first.times, other_order.times)
-    assert torch.equal(first.labels > 0, other_order.labels > 0)  # all windows have 20 events
+def rows_of(batches):
+    """Every window's times, items and labels without padding, in an order of their own."""
+    return sorted(
+        tuple(tuple(row[items > 0].tolist()) for row in (times, items, labels))
+        for batch in batches
+        for times, items, labels in zip(batch.times, batch.items, batch.labels, strict=True)
+    )
 
 
-def inputs(data, split, *, max_len=50, target_time="actual", batch=9):
-    pairs = evaluation_batches(data, split, max_len=max_len, target_time=target_time, batch=batch)
-    return list(pairs)
+@pytest.fixture(scope="module")
+def mixed(interactions_of):
+    """200 users with 5 to 60 events, most of them few."""
+    rng = np.random.default_rng(4)
+    lengths = np.minimum(5 + rng.exponential(8, 200).astype(int), 60)
+    rows = [
+        (str(u), int(rng.integers(30)), int(t) * DAY + u)
+        for u, length in enumerate(lengths)
+        for t in range(length)
+    ]
+    return prepare(interactions_of(rows), DatasetConfig(name="mixed", min_interactions=3))
+
+
+def test_order_and_masks_come_from_two_generators(mixed):
+    [first] = epochs_of(mixed, seeds=(0, 1), mask_probability=0.5)
+    [other_masks] = epochs_of(mixed, seeds=(0, 2), mask_probability=0.5)
+    [other_order] = epochs_of(mixed, seeds=(3, 1), mask_probability=0.5)
+    assert torch.equal(first[0].times, other_masks[0].times)
+    assert rows_of(first) != rows_of(other_masks)
+    assert rows_of(first) == rows_of(other_order)
+
+
+@pytest.mark.parametrize(
+    "option", [{"pool": 1}, {"pool": 3}, {"batch": 7}, {"batch": 200}], ids=str
+)
+def test_a_window_has_the_same_masks_however_it_is_grouped_batched_and_padded(mixed, option):
+    [expected] = epochs_of(mixed, batch=16, mask_probability=0.9)
+    [found] = epochs_of(mixed, **{"batch": 16, "mask_probability": 0.9} | option)
+    n_rows = sum(len(batch.items) for batch in expected)
+    assert sum(len(batch.items) for batch in found) == n_rows == len(rows_of(expected))
+    assert rows_of(found) == rows_of(expected)
+
+
+def padding(batches):
+    return sum(int((b.items == 0).sum()) for b in batches) / sum(b.items.numel() for b in batches)
+
+
+def test_windows_of_similar_length_share_a_batch(mixed):
+    [alone] = epochs_of(mixed, batch=8, pool=1, mask_probability=0.9)
+    [together] = epochs_of(mixed, batch=8, pool=32, mask_probability=0.9)
+    assert padding(alone) > 0.4
+    assert padding(together) < 0.15
+
+
+@given(
+    lengths=st.lists(st.integers(1, 50), min_size=1, max_size=80),
+    batch=st.integers(1, 20),
+    pool=st.integers(1, 40),
+    seed=st.integers(0, 99),
+)
+def test_every_window_is_in_one_batch_and_all_but_one_are_full(lengths, batch, pool, seed):
+    rng = np.random.default_rng(seed)
+    found = grouped(np.array(lengths), batch=batch, pool=pool, rng=rng)
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(lengths)))
+    rest = [len(lengths) % batch] if len(lengths) % batch else []
+    assert sorted(map(len, found)) == rest + [batch] * (len(lengths) // batch)
+
+
+def test_batches_come_in_random_order_and_hold_other_windows_each_epoch(mixed):
+    lengths = np.diff(mixed.offsets)
+    rng = np.random.default_rng(0)
+    one, two = (grouped(lengths, batch=10, pool=32, rng=rng) for _ in range(2))
+    longest = [lengths[batch].max() for batch in one]
+    assert longest != sorted(longest)
+    assert not {frozenset(b.tolist()) for b in one} & {frozenset(b.tolist()) for b in two}
+
+
+def inputs(data, split, *, max_len=50, target_time="actual", users=None):
+    users = np.arange(data.n_users) if users is None else users
+    return evaluation_batch(data, split, users, max_len=max_len, target_time=target_time)
 
 
 def test_the_validation_input_is_the_training_prefix_and_the_mask_at_the_targets_time(data):
-    [(users, batch)] = inputs(data, "validation")
-    assert users.tolist() == [0, 1, 2]
+    batch = inputs(data, "validation")
     assert batch.items[:2, -5:].tolist() == [[1, 2, 3, 4, 7], [0, 0, 0, 6, 7]]
     assert batch.days[:2, -2:].tolist() == [[4, 5], [2, 3]]
     assert batch.times[:2, -2:].tolist() == [[4 * DAY, 5 * DAY], [2.5 * DAY, 3.5 * DAY]]
 
 
 def test_the_test_input_includes_the_validation_item(data):
-    [(_, batch)] = inputs(data, "test")
+    batch = inputs(data, "test")
     assert batch.items[:2, -4:].tolist() == [[3, 4, 5, 7], [0, 6, 5, 7]]
     assert batch.days[:2, -3:].tolist() == [[4, 5, 6], [2, 3, 7]]
 
 
 def test_with_target_time_last_the_mask_has_the_time_of_the_event_before(data):
-    [(_, actual)] = inputs(data, "test")
-    [(_, last)] = inputs(data, "test", target_time="last")
+    actual = inputs(data, "test")
+    last = inputs(data, "test", target_time="last")
     assert last.items.tolist() == actual.items.tolist()
     assert last.days[:2, -3:].tolist() == [[4, 5, 5], [2, 3, 3]]
     assert last.times[:2, -1].tolist() == [5 * DAY, 3.5 * DAY]
 
 
 def test_only_the_newest_events_fit_beside_the_mask(data):
-    [(_, batch)] = inputs(data, "test", max_len=3)
+    batch = inputs(data, "test", max_len=3)
     assert batch.items.tolist() == [[4, 5, 7], [6, 5, 7], [4, 5, 7]]
 
 
-def test_evaluation_batches_hold_every_user_once_in_order(planted):
-    pairs = inputs(planted, "test", batch=128, max_len=10)
-    assert [len(users) for users, _ in pairs] == [128, 128, 44]
-    assert np.concatenate([users for users, _ in pairs]).tolist() == list(range(300))
-    assert all(batch.items.shape == (len(users), 10) for users, batch in pairs)
+def test_inputs_are_of_the_users_asked_for(data):
+    batch = inputs(data, "test", users=np.array([1, 0]))
+    assert batch.items.tolist() == [[0, 0, 0, 6, 5, 7], [1, 2, 3, 4, 5, 7]]
 
 
 def test_the_input_of_a_target_never_holds_the_target_or_what_follows(planted):
@@ -212,8 +277,8 @@ def test_the_input_of_a_target_never_holds_the_target_or_what_follows(planted):
     for split, changed in (("test", poisoned), ("validation", poisoned.copy())):
         if split == "validation":
             changed[planted.offsets[1:] - 2] = 1
-        [(_, clean)] = inputs(planted, split, batch=300)
-        [(_, other)] = inputs(replace(planted, items=changed), split, batch=300)
+        clean = inputs(planted, split)
+        other = inputs(replace(planted, items=changed), split)
         assert torch.equal(clean.items, other.items)
 
 

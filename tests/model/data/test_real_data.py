@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.config import DatasetConfig
-from model.data.batches import windows
+from model.config import DatasetConfig, TrainingConfig
+from model.data.batches import TrainingBatches, windows
 from model.data.catalogue import CATALOGUE
 from model.data.formats import Columns, read_file
 from model.data.interactions import content_sha256
@@ -60,3 +60,18 @@ def test_windows_of_50_cover_58_percent_of_ml_100ks_training_events(folder):
     assert (cut.ends - cut.starts).sum() / (len(data.items) - 2 * data.n_users) == pytest.approx(
         0.58, abs=0.005
     )
+
+
+@pytest.mark.slow
+def test_less_than_15_percent_of_what_beauty_s_batches_hold_is_padding(folder, tmp_path):
+    import_file(folder / "beauty-5core.csv.gz", name="beauty", folder=tmp_path, columns=Columns())
+    data = load_prepared(DatasetConfig(name="beauty"), tmp_path)
+    batches = TrainingBatches(
+        data,
+        TrainingConfig(batch=256),
+        max_len=50,
+        order_rng=np.random.default_rng(0),
+        mask_rng=np.random.default_rng(1),
+    )
+    padded, cells = np.sum([(int((b.items == 0).sum()), b.items.numel()) for b in batches], axis=0)
+    assert padded / cells < 0.15  # 0.13

@@ -1,0 +1,249 @@
+"""An epoch of training: sequences per second, where the time goes, peak memory, share of sgemm.
+
+    python benchmarks/bench_training.py [--json] [--cases ml-100k beauty] [--batches 8] ..
+
+Data sets are read by name from the product's data folder. Times are of one pass over `--batches`
+batches (all of the epoch's if 0); `sgemm_share` is the matrix products that a training step really
+does (counted by torch), per second of the whole step, over the rate of one large product measured
+just before. On Amazon Beauty the same batches also go ungrouped, and ungrouped and uncut.
+"""
+
+import argparse
+import itertools
+import json
+import os
+from collections import defaultdict
+from dataclasses import replace
+
+import torch
+from measure import machine, peak_bytes, settle, sgemm_rate, timed
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from model.config import DatasetConfig, EvaluationConfig, MeantimeConfig, TrainingConfig
+from model.data.batches import POOL, TrainingBatch, TrainingBatches
+from model.data.prepare import PreparedData, load_prepared
+from model.data.sources import data_folder
+from model.evaluate import evaluate
+from model.meantime import Meantime
+from model.parts import LIMITS, parts
+from model.randomness import numpy_generator, torch_generator
+from model.results import PROTOCOLS
+from model.train import gradient
+
+CASES = {"ml-100k": (200, 64), "ml-1m": (200, 256), "beauty": (50, 256)}
+"""Data set -> longest sequence, batch."""
+
+
+class Bench:
+    """A model, its data and its optimizer, and how an epoch of them is measured."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.name, self.options, self.device = name, options, options.device
+        self.length, batch = CASES[name]
+        self.training = TrainingConfig(batch=options.batch or batch, precision=options.precision)
+        self.data: PreparedData = load_prepared(DatasetConfig(name=name), data_folder(os.environ))
+        config = MeantimeConfig(
+            embeddings=tuple(options.embeddings.split("+")),
+            heads=len(options.embeddings.split("+")),
+            hidden=options.hidden,
+            max_len=self.length,
+        )
+        sizes = {"n_items": self.data.n_items, "n_days": self.data.n_days}
+        self.model = Meantime(config, **sizes, seed=0).to(self.device)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), fused=True)
+        self.dropout = torch_generator(0, "dropout", device=self.device)
+
+    def batches(self, *, pool: int = POOL):
+        """Return the batches of the first epoch, always the same."""
+        return itertools.islice(
+            TrainingBatches(
+                self.data,
+                self.training,
+                max_len=self.length,
+                order_rng=numpy_generator(0, "order"),
+                mask_rng=numpy_generator(0, "masks"),
+                pool=pool,
+            ),
+            self.options.batches or None,
+        )
+
+    def epoch(self, *, pool: int = POOL, cut: bool = True) -> int:
+        """Train on the batches and return how many sequences they held."""
+        n_sequences = 0
+        for batch in self.batches(pool=pool):
+            self.optimizer.zero_grad()
+            if cut:
+                gradient(self.model, batch, self.dropout, precision=self.training.precision)
+            else:
+                self.uncut_gradient(batch)
+            self.step()
+            n_sequences += len(batch.items)
+        settle(self.device)
+        return n_sequences
+
+    def step(self) -> None:
+        """Do what follows the gradient of a batch."""
+        self.model.freeze_padding()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 5.0)
+        self.optimizer.step()
+
+    def uncut_gradient(self, batch: TrainingBatch) -> None:
+        """Take the gradient in parts as large as the limits allow, padded to the full length."""
+        n_rows, time = batch.items.shape
+        whole = {
+            name: torch.zeros(n_rows, self.length, dtype=torch.int64)
+            for name in ("items", "times", "days", "labels")
+        }
+        for name, tensor in whole.items():
+            tensor[:, self.length - time :] = getattr(batch, name)
+        whole["times"][:, : self.length - time] = batch.times[:, :1]
+        n_chosen = int((batch.labels > 0).sum())
+        size = max(1, LIMITS["cpu"].scores // self.length**2)
+        for first in range(0, n_rows, size):
+            part = replace(batch, **{k: v[first : first + size] for k, v in whole.items()})
+            n = int((part.labels > 0).sum())
+            (self.model.loss(part.to(self.device), self.dropout) * (n / n_chosen)).backward()
+
+    def shares(self) -> dict[str, float]:
+        """Return seconds by kind of work, of one pass over the batches."""
+        seconds: dict[str, float] = defaultdict(float)
+
+        def spend(name, work):
+            found = []
+            seconds[name] += timed(lambda: (found.append(work()), settle(self.device)))
+            return found[0]
+
+        encode = self.model._encode
+        self.model._encode = lambda *given: spend("encode", lambda: encode(*given))
+        batches = self.batches()
+        kind = torch.device(self.device).type
+        n_classes = self.data.n_items + 1
+        while (batch := spend("batches", lambda: next(batches, None))) is not None:
+            self.optimizer.zero_grad()
+            n_chosen = int((batch.labels > 0).sum())
+            cut = spend(
+                "batches", lambda b=batch: [*parts(b, n_classes=n_classes, limits=LIMITS[kind])]
+            )
+            for part, n in cut:
+                part_here = spend("batches", lambda p=part: p.to(self.device))
+                with torch.autocast(
+                    kind, torch.bfloat16, enabled=self.training.precision == "bfloat16"
+                ):
+                    loss = spend("loss", lambda p=part_here: self.model.loss(p, self.dropout))
+                spend("backward", (loss * (n / n_chosen)).backward)
+            spend("optimizer", self.step)
+        del self.model._encode
+        seconds["forward"] = seconds.pop("encode")
+        seconds["loss"] -= seconds["forward"]
+        return dict(seconds)
+
+    def evaluation(self, split: str, protocols: tuple[str, ...]) -> None:
+        """Rank all users."""
+        evaluate(
+            self.model,
+            self.data,
+            split,
+            protocols=protocols,
+            evaluation=EvaluationConfig(),
+            max_len=self.length,
+            device=self.device,
+        )
+
+    def peak(self) -> int:
+        """Return the bytes that an epoch needs above what was there before."""
+        if torch.device(self.device).type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            self.epoch()
+            return torch.cuda.max_memory_allocated()
+        return peak_bytes(self.epoch)
+
+    def measure(self) -> dict[str, object]:
+        """Return everything about this data set."""
+        drawn = list(self.batches())
+        padding = sum(int((b.items == 0).sum()) for b in drawn) / sum(
+            b.items.numel() for b in drawn
+        )
+        peak = self.peak()
+        rate = sgemm_rate(2048, device=self.device)
+        counts = []
+        best = min(timed(lambda: counts.append(self.epoch())) for _ in range(self.options.repeats))
+        n_sequences = counts[0]
+        counter = FlopCounterMode(display=False)
+        with counter:
+            self.epoch()
+        shares = self.shares()
+        shares["evaluation"] = timed(
+            lambda: (self.evaluation("validation", ("popular-100",)), settle(self.device))
+        )
+        both = timed(lambda: (self.evaluation("validation", PROTOCOLS), settle(self.device)))
+        found = {
+            "dataset": self.name,
+            "length": self.length,
+            "hidden": self.options.hidden,
+            "batch": self.training.batch,
+            "precision": self.training.precision,
+            "device": self.device,
+            "batches": len(drawn),
+            "sequences": n_sequences,
+            "sequences_per_second": n_sequences / best,
+            "peak_megabytes": peak / 2**20,
+            "padding_share": padding,
+            "seconds": shares,
+            "evaluation_of_both_protocols_seconds": both,
+            "sgemm_gigaflops": rate / 1e9,
+            "achieved_gigaflops": counter.get_total_flops() / best / 1e9,
+            "sgemm_share": counter.get_total_flops() / best / rate,
+        }
+        if self.name == "beauty":
+            ungrouped = timed(lambda: self.epoch(pool=1))
+            uncut = timed(lambda: self.epoch(pool=1, cut=False))
+            found["ungrouped_sequences_per_second"] = n_sequences / ungrouped
+            found["ungrouped_uncut_sequences_per_second"] = n_sequences / uncut
+            found["speedup_by_grouping_and_cutting"] = uncut / best
+        return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--batches", type=int, default=8, help="of the epoch; 0: all")
+    parser.add_argument("--batch", type=int, help="sequences a batch; by default the case's own")
+    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--embeddings", default="day+pos+sin+log")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    found = {"machine": machine(), "cases": []}
+    for name in options.cases:
+        case = Bench(name, options).measure()
+        found["cases"].append(case)
+        if not options.json:
+            whole = sum(case["seconds"].values())
+            shares = ", ".join(f"{k} {v / whole:.0%}" for k, v in case["seconds"].items())
+            print(
+                f"{name} N {case['length']} h {case['hidden']} batch {case['batch']} "
+                f"{case['precision']} on {case['device']}, {case['batches']} batches: "
+                f"{case['sequences_per_second']:.0f} sequences/s, "
+                f"{case['peak_megabytes']:.0f} MB, padding {case['padding_share']:.1%}, "
+                f"{case['achieved_gigaflops']:.0f} GFLOP/s = {case['sgemm_share']:.0%} of sgemm; "
+                f"{shares}; both protocols {case['evaluation_of_both_protocols_seconds']:.2f} s",
+                flush=True,
+            )
+            if "speedup_by_grouping_and_cutting" in case:
+                print(
+                    f"  ungrouped {case['ungrouped_sequences_per_second']:.0f}, ungrouped and "
+                    f"uncut {case['ungrouped_uncut_sequences_per_second']:.0f} sequences/s: "
+                    f"{case['speedup_by_grouping_and_cutting']:.1f} times"
+                )
+    if options.json:
+        print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
