@@ -28,7 +28,7 @@ STUDIES = dedent(
         question: Can it be interrupted?
         datasets: [tiny]
         embeddings: [[pos], [day], [sin], none]
-        grid: {epochs: 250, patience: 250}
+        grid: {epochs: 180, patience: 180}
         seeds: [0]
     """
 )

@@ -52,7 +52,7 @@ def started_and_under_way(folder: Path) -> subprocess.Popen[str]:
     under_way = (
         "SELECT 1 FROM attempt JOIN epoch_metric ON epoch_metric.attempt = attempt.number "
         "AND epoch_metric.trial = attempt.trial WHERE attempt.state = 'running' "
-        "GROUP BY attempt.trial HAVING max(epoch) < 100"
+        "GROUP BY attempt.trial HAVING max(epoch) < 80"
     )
     give_up = time.monotonic() + PATIENCE_SECONDS
     while not rows(folder, under_way):
