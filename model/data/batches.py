@@ -21,9 +21,6 @@ from model.data.split import HeldOut, target_positions, training_ends
 _MASKED, _MASKED_OR_RANDOM = 0.8, 0.9  # of the chosen: 80% [MASK], 10% a random item, 10% as it is
 _AS_IT_IS, _CHOSEN_AS_IT_IS = 0, -1
 
-POOL = 32
-"""Batches that are sorted by length together: on Amazon Beauty 13% of what they hold is padding."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
@@ -82,12 +79,13 @@ def windows(data: PreparedData, *, max_len: int, train_window: int) -> Windows:
 class TrainingBatches:
     """Each iteration is one epoch: all windows in a new order, under new masks.
 
-    Windows of similar length share a batch (see `grouped`). A batch in which no position was chosen
-    is left out, since it makes no step.
+    A batch holds windows drawn at random, of any length (sharing batches by length was tried and
+    cost accuracy); `model.parts` cuts them. One in which no position was chosen is left out, since
+    it makes no step.
 
     Order and masks come from the two generators and from nothing else. An epoch's masks are drawn
     for the windows in their own order: a window has the same ones however windows are ordered,
-    grouped, batched and padded. Networks which differ in anything but `max_len` see the same
+    batched and padded. Networks which differ in anything but `max_len` see the same
     batches at equal seeds. All state that lasts from epoch to epoch is the generators'.
     """
 
@@ -99,11 +97,9 @@ class TrainingBatches:
         max_len: int,
         order_rng: np.random.Generator,
         mask_rng: np.random.Generator,
-        pool: int = POOL,
     ) -> None:
         self._data = data
         self._config = config
-        self._pool = pool
         self._windows = windows(data, max_len=max_len, train_window=config.train_window)
         self._lengths = self._windows.ends - self._windows.starts
         self._order_rng = order_rng
@@ -112,10 +108,9 @@ class TrainingBatches:
     def __iter__(self) -> Iterator[TrainingBatch]:
         shown = self._drawn()
         last = np.cumsum(self._lengths)
-        batches = grouped(
-            self._lengths, batch=self._config.batch, pool=self._pool, rng=self._order_rng
-        )
-        for chosen in batches:
+        order = self._order_rng.permutation(len(self._lengths))
+        for first in range(0, len(order), self._config.batch):
+            chosen = order[first : first + self._config.batch]
             starts, ends = self._windows.starts[chosen], self._windows.ends[chosen]
             items, times, days = _gathered(self._data, starts, ends)
             place = np.maximum(last[chosen, None] + np.arange(-items.shape[1], 0), 0)
@@ -142,24 +137,6 @@ class TrainingBatches:
         shown[chosen] = np.where(fate < _MASKED_OR_RANDOM, random_items, _CHOSEN_AS_IT_IS)
         shown[chosen[fate < _MASKED]] = n_items + 1
         return shown
-
-
-def grouped(
-    lengths: NDArray[np.int64], *, batch: int, pool: int, rng: np.random.Generator
-) -> list[NDArray[np.int64]]:
-    """Return an epoch's batches, each window in one of them, in random order.
-
-    Windows are shuffled, and cut into pools of `pool` batches, but of half the epoch at most: the
-    windows that are sorted by length together, and then cut into batches, are others each time.
-    The windows that fill no batch, chosen at random, are one more. Batches come in random order.
-    """
-    order = rng.permutation(len(lengths))
-    n_full = len(order) // batch
-    full, rest = order[: n_full * batch], order[n_full * batch :]
-    in_pool = batch * max(1, min(pool, n_full // 2))
-    by_length = np.lexsort((lengths[full], np.arange(len(full)) // in_pool))
-    batches = [*full[by_length].reshape(n_full, batch), rest]
-    return [batches[n] for n in rng.permutation(len(batches)) if len(batches[n])]
 
 
 def evaluation_batch(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.config import DatasetConfig, SyntheticConfig, TrainingConfig
-from model.data.batches import TrainingBatches, evaluation_batch, grouped, windows
+from model.data.batches import TrainingBatches, evaluation_batch, windows
 from model.data.prepare import load_prepared, prepare
 
 DAY = 86_400
@@ -30,14 +30,13 @@ def planted(tmp_path_factory):
     return load_prepared(config, tmp_path_factory.getbasetemp())
 
 
-def epochs_of(data, *, n_epochs=1, seeds=(0, 1), max_len=20, pool=32, **training):
+def epochs_of(data, *, n_epochs=1, seeds=(0, 1), max_len=20, **training):
     batches = TrainingBatches(
         data,
         TrainingConfig(**training),
         max_len=max_len,
         order_rng=np.random.default_rng(seeds[0]),
         mask_rng=np.random.default_rng(seeds[1]),
-        pool=pool,
     )
     return [list(batches) for _ in range(n_epochs)]
 
@@ -190,10 +189,8 @@ def test_order_and_masks_come_from_two_generators(mixed):
     assert rows_of(first) == rows_of(other_order)
 
 
-@pytest.mark.parametrize(
-    "option", [{"pool": 1}, {"pool": 3}, {"batch": 7}, {"batch": 200}], ids=str
-)
-def test_a_window_has_the_same_masks_however_it_is_grouped_batched_and_padded(mixed, option):
+@pytest.mark.parametrize("option", [{"batch": 7}, {"batch": 200}], ids=str)
+def test_a_window_has_the_same_masks_however_it_is_batched_and_padded(mixed, option):
     [expected] = epochs_of(mixed, batch=16, mask_probability=0.9)
     [found] = epochs_of(mixed, **{"batch": 16, "mask_probability": 0.9} | option)
     n_rows = sum(len(batch.items) for batch in expected)
@@ -201,38 +198,18 @@ def test_a_window_has_the_same_masks_however_it_is_grouped_batched_and_padded(mi
     assert rows_of(found) == rows_of(expected)
 
 
-def padding(batches):
-    return sum(int((b.items == 0).sum()) for b in batches) / sum(b.items.numel() for b in batches)
+@given(batch=st.integers(1, 90), seed=st.integers(0, 99))
+def test_every_window_is_in_one_batch_and_all_but_the_last_are_full(mixed, batch, seed):
+    [found] = epochs_of(mixed, seeds=(seed, 1), batch=batch, mask_probability=1.0)
+    sizes = [len(b.items) for b in found]
+    assert sum(sizes) == mixed.n_users  # each prefix is one window here
+    assert set(sizes[:-1]) <= {batch}
+    assert len(rows_of(found)) == mixed.n_users
 
 
-def test_windows_of_similar_length_share_a_batch(mixed):
-    [alone] = epochs_of(mixed, batch=8, pool=1, mask_probability=0.9)
-    [together] = epochs_of(mixed, batch=8, pool=32, mask_probability=0.9)
-    assert padding(alone) > 0.4
-    assert padding(together) < 0.15
-
-
-@given(
-    lengths=st.lists(st.integers(1, 50), min_size=1, max_size=80),
-    batch=st.integers(1, 20),
-    pool=st.integers(1, 40),
-    seed=st.integers(0, 99),
-)
-def test_every_window_is_in_one_batch_and_all_but_one_are_full(lengths, batch, pool, seed):
-    rng = np.random.default_rng(seed)
-    found = grouped(np.array(lengths), batch=batch, pool=pool, rng=rng)
-    assert sorted(np.concatenate(found).tolist()) == list(range(len(lengths)))
-    rest = [len(lengths) % batch] if len(lengths) % batch else []
-    assert sorted(map(len, found)) == rest + [batch] * (len(lengths) // batch)
-
-
-def test_batches_come_in_random_order_and_hold_other_windows_each_epoch(mixed):
-    lengths = np.diff(mixed.offsets)
-    rng = np.random.default_rng(0)
-    one, two = (grouped(lengths, batch=10, pool=32, rng=rng) for _ in range(2))
-    longest = [lengths[batch].max() for batch in one]
-    assert longest != sorted(longest)
-    assert not {frozenset(b.tolist()) for b in one} & {frozenset(b.tolist()) for b in two}
+def test_batches_hold_other_windows_each_epoch(mixed):
+    one, two = epochs_of(mixed, n_epochs=2, batch=10, mask_probability=1.0)
+    assert {frozenset(rows_of([b])) for b in one} != {frozenset(rows_of([b])) for b in two}
 
 
 def inputs(data, split, *, max_len=50, target_time="actual", users=None):

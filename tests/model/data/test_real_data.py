@@ -13,6 +13,7 @@ from model.data.formats import Columns, read_file
 from model.data.interactions import content_sha256
 from model.data.prepare import load_prepared, prepare
 from model.data.sources import import_file, load
+from model.parts import LIMITS, parts
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -63,7 +64,7 @@ def test_windows_of_50_cover_58_percent_of_ml_100ks_training_events(folder):
 
 
 @pytest.mark.slow
-def test_less_than_15_percent_of_what_beauty_s_batches_hold_is_padding(folder, tmp_path):
+def test_parts_take_most_of_the_padding_out_of_beauty_s_batches(folder, tmp_path):
     import_file(folder / "beauty-5core.csv.gz", name="beauty", folder=tmp_path, columns=Columns())
     data = load_prepared(DatasetConfig(name="beauty"), tmp_path)
     batches = TrainingBatches(
@@ -73,5 +74,16 @@ def test_less_than_15_percent_of_what_beauty_s_batches_hold_is_padding(folder, t
         order_rng=np.random.default_rng(0),
         mask_rng=np.random.default_rng(1),
     )
-    padded, cells = np.sum([(int((b.items == 0).sum()), b.items.numel()) for b in batches], axis=0)
-    assert padded / cells < 0.15  # 0.13
+    whole, cut = [
+        np.sum([(int((b.items == 0).sum()), b.items.numel()) for b in of], axis=0)
+        for of in (
+            batches,
+            [
+                part
+                for batch in batches
+                for part, _ in parts(batch, n_classes=data.n_items + 1, limits=LIMITS["cpu"])
+            ],
+        )
+    ]
+    assert whole[0] / whole[1] > 0.8  # 0.86
+    assert cut[0] / cut[1] < 0.3  # 0.28
