@@ -159,10 +159,16 @@ class Bench:
 
     def measure(self) -> dict[str, object]:
         """Return everything about this data set."""
-        drawn = list(self.batches())
-        padding = sum(int((b.items == 0).sum()) for b in drawn) / sum(
-            b.items.numel() for b in drawn
-        )
+        cut = [
+            part
+            for batch in self.batches()
+            for part, _ in parts(
+                batch,
+                n_classes=self.data.n_items + 1,
+                limits=LIMITS[torch.device(self.device).type],
+            )
+        ]
+        padding = sum(int((p.items == 0).sum()) for p in cut) / sum(p.items.numel() for p in cut)
         peak = self.peak()
         rate = sgemm_rate(2048, device=self.device)
         counts = []
@@ -183,7 +189,7 @@ class Bench:
             "batch": self.training.batch,
             "precision": self.training.precision,
             "device": self.device,
-            "batches": len(drawn),
+            "batches": sum(1 for _ in self.batches()),
             "sequences": n_sequences,
             "sequences_per_second": n_sequences / best,
             "peak_megabytes": peak / 2**20,
