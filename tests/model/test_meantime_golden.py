@@ -130,16 +130,35 @@ def test_the_network_agrees_with_golden_outputs(golden: Golden):
     torch.testing.assert_close(every, golden.candidate_scores, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "rounding"), [(torch.float64, 1e-8), (torch.float32, 1e-7)], ids=["64", "32"]
-)
-def test_the_network_agrees_with_golden_gradients(
-    golden: Golden, dtype: torch.dtype, rounding: float
-):
+def test_the_oracle_agrees_with_golden_gradients(golden: Golden):
+    config, batch = golden.config, golden.batch
+    weights = {name: w.clone().requires_grad_(w.numel() > 0) for name, w in golden.weights.items()}
+    oracle = Reference(
+        weights,
+        list(config.embeddings),
+        hidden_size=config.hidden,
+        heads=config.heads,
+        layers=config.layers,
+        max_len=config.max_len,
+        tau=config.tau,
+        frequency_base=config.frequency_base,
+    )
+    oracle.loss(batch.items, batch.times, batch.days, batch.labels).backward()
+    for name, expected in golden.gradients.items():
+        found = weights[name].grad
+        error = (expected if found is None else found - expected).abs().max()
+        assert error <= 1e-3 * expected.abs().max() + 1e-8, name
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["64", "32"])
+def test_the_network_agrees_with_golden_gradients(golden: Golden, dtype: torch.dtype):
     model = network(golden).to(dtype)
     model.loss(golden.batch).backward()
     found = {name: p.grad.double() for name, p in model.named_parameters() if p.numel()}
     assert set(found) == {name for name in golden.gradients if not idle(name)}
     for name, expected in golden.gradients.items():
         error = (found.get(name, torch.zeros(())) - expected).abs().max()
-        assert error <= 1e-3 * expected.abs().max() + rounding, name
+        # Without dropout Con's key part is constant over j: its true gradient is zero, and both
+        # sides are rounding noise, float32's ten times as large.
+        constant = name.endswith("absolute_key.con.weight") and dtype == torch.float32
+        assert error <= 1e-3 * expected.abs().max() + (1e-7 if constant else 1e-8), name
