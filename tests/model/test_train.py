@@ -92,9 +92,12 @@ def test_global_generators_are_left_alone_and_do_not_matter(cycles):
 
 
 def test_a_poisoned_test_split_changes_nothing_but_test_ranks(cycles):
-    poisoned_items = cycles.items.copy()
-    poisoned_items[cycles.offsets[1:] - 1] = 1
-    poisoned = dataclasses.replace(cycles, items=poisoned_items)
+    items, times, days = cycles.items.copy(), cycles.timestamps.copy(), cycles.days.copy()
+    tested = cycles.offsets[1:] - 1
+    items[tested] = 1
+    times[tested] += 10**6
+    days[tested] = 0
+    poisoned = dataclasses.replace(cycles, items=items, timestamps=times, days=days)
     clean, clean_reports = trained(config_of(epochs=6), cycles)
     other, other_reports = trained(config_of(epochs=6), poisoned)
     assert [r.metrics for r in clean_reports] == [r.metrics for r in other_reports]

@@ -102,14 +102,18 @@ def test_padding_repeats_the_oldest_time_and_day_under_item_zero(data):
 
 
 def test_held_out_items_do_not_change_training(planted):
-    poisoned = planted.items.copy()
-    poisoned[planted.offsets[1:] - 1] = 1
-    poisoned[planted.offsets[1:] - 2] = 2
+    held_out = np.concatenate([planted.offsets[1:] - 1, planted.offsets[1:] - 2])
+    items, times, days = (
+        array.copy() for array in (planted.items, planted.timestamps, planted.days)
+    )
+    items[held_out], times[held_out], days[held_out] = 1, 7, 0
     [clean] = epochs_of(planted)
-    [other] = epochs_of(replace(planted, items=poisoned))
+    [other] = epochs_of(replace(planted, items=items, timestamps=times, days=days))
     assert len(clean) == len(other) == 2
     for one, two in zip(clean, other, strict=True):
         assert torch.equal(one.items, two.items)
+        assert torch.equal(one.times, two.times)
+        assert torch.equal(one.days, two.days)
         assert torch.equal(one.labels, two.labels)
 
 
