@@ -78,6 +78,20 @@ def network(golden: Golden) -> Meantime:
     return model
 
 
+def oracle_of(golden: Golden, weights: dict[str, Tensor]) -> Reference:
+    config = golden.config
+    return Reference(
+        weights,
+        list(config.embeddings),
+        hidden_size=config.hidden,
+        heads=config.heads,
+        layers=config.layers,
+        max_len=config.max_len,
+        tau=config.tau,
+        frequency_base=config.frequency_base,
+    )
+
+
 def idle(name: str) -> bool:
     """b_K, b_PK and b_WR, which the network leaves out because they cannot change an output."""
     kind = name.rpartition(".attention.")[2].partition(".")[0]
@@ -98,17 +112,7 @@ def test_there_are_golden_files():
 
 
 def test_the_oracle_agrees_with_golden_outputs(golden: Golden):
-    config, batch = golden.config, golden.batch
-    oracle = Reference(
-        golden.weights,
-        list(config.embeddings),
-        hidden_size=config.hidden,
-        heads=config.heads,
-        layers=config.layers,
-        max_len=config.max_len,
-        tau=config.tau,
-        frequency_base=config.frequency_base,
-    )
+    oracle, batch = oracle_of(golden, golden.weights), golden.batch
     seen = (batch.items, batch.times, batch.days)
     close = {"rtol": 0, "atol": 1e-7}
     hidden = oracle.hidden(*seen)
@@ -131,18 +135,9 @@ def test_the_network_agrees_with_golden_outputs(golden: Golden):
 
 
 def test_the_oracle_agrees_with_golden_gradients(golden: Golden):
-    config, batch = golden.config, golden.batch
+    batch = golden.batch
     weights = {name: w.clone().requires_grad_(w.numel() > 0) for name, w in golden.weights.items()}
-    oracle = Reference(
-        weights,
-        list(config.embeddings),
-        hidden_size=config.hidden,
-        heads=config.heads,
-        layers=config.layers,
-        max_len=config.max_len,
-        tau=config.tau,
-        frequency_base=config.frequency_base,
-    )
+    oracle = oracle_of(golden, weights)
     oracle.loss(batch.items, batch.times, batch.days, batch.labels).backward()
     for name, expected in golden.gradients.items():
         found = weights[name].grad
