@@ -127,7 +127,7 @@ def query_command(
     ] = None,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Filter, sort and print results, one row per trial."""
+    """Filter, sort and print results, one row for each trial of each study."""
     from analysis import query  # noqa: PLC0415
     from analysis.frames import open_reader  # noqa: PLC0415
 

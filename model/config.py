@@ -18,6 +18,9 @@ TIMED_EMBEDDINGS: tuple[Embedding, ...] = ("day", "sin", "exp", "log")
 """Embeddings that see the target's time; Pos and Con do not."""
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
+
+MOST = 2**31 - 1
+"""The largest count that a database column and a tensor's size hold alike."""
 Precision = Literal["float32", "bfloat16"]
 
 
@@ -66,9 +69,9 @@ class SyntheticConfig(Section):
     """A seeded data set whose useful embedding is known (see `model.data.synthetic`)."""
 
     recipe: Literal["order"]
-    users: int = Field(default=400, ge=1)
-    items: int = Field(default=60, ge=8)
-    events: int = Field(default=16, ge=5)
+    users: int = Field(default=400, ge=1, le=MOST)
+    items: int = Field(default=60, ge=8, le=MOST)
+    events: int = Field(default=16, ge=5, le=MOST)
     seed: int = Field(default=0, ge=0)
 
 
@@ -80,7 +83,7 @@ class DatasetConfig(Section):
 
     name: str
     core: Literal["once", "iterate"] = "once"
-    min_interactions: int = Field(default=5, ge=3)
+    min_interactions: int = Field(default=5, ge=3, le=MOST)
     min_rating: float | None = None
     synthetic: SyntheticConfig | None = None
 
@@ -94,10 +97,10 @@ class MeantimeConfig(Section):
 
     name: Literal["meantime"] = "meantime"
     embeddings: tuple[Embedding, ...] = ("day", "pos", "sin", "log")
-    hidden: int = Field(default=64, ge=1)
-    heads: int = Field(default=4, ge=1)
-    layers: int = Field(default=2, ge=1)
-    max_len: int = Field(default=50, ge=2)
+    hidden: int = Field(default=64, ge=1, le=MOST)
+    heads: int = Field(default=4, ge=1, le=MOST)
+    layers: int = Field(default=2, ge=1, le=MOST)
+    max_len: int = Field(default=50, ge=2, le=MOST)
     dropout: Rate = 0.2
     relative_dropout: Literal["entrywise", "feature"] = "entrywise"
     tau: float = Field(default=1.0, gt=0)
@@ -118,13 +121,13 @@ class TrainingConfig(Section):
     stay in float32.
     """
 
-    train_window: int = Field(default=100, ge=1)
+    train_window: int = Field(default=100, ge=1, le=MOST)
     mask_probability: Annotated[float, Field(gt=0, le=1)] = 0.2
-    batch: int = Field(default=256, ge=1)
+    batch: int = Field(default=256, ge=1, le=MOST)
     lr: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
-    epochs: int = Field(default=200, ge=1)
-    patience: int = Field(default=20, ge=1)
+    epochs: int = Field(default=200, ge=1, le=MOST)
+    patience: int = Field(default=20, ge=1, le=MOST)
     precision: Precision = "float32"
 
 

@@ -144,7 +144,8 @@ def _selection(metrics: Iterable[MetricValue]) -> float | None:
 
 def trial_name(trial: Trial, plan: Plan) -> str:
     """Name a trial by what tells it from the plan's others: `ml-100k Day+Pos hidden=64 seed 1`."""
-    values = (f"{name}={trial.factors[name]}" for name in plan.varying if name in trial.factors)
+    factors = trial.factors
+    values = (f"{n}={factors[n]}" for n in plan.varying if factors.get(n) is not None)
     return " ".join([trial.dataset, trial.label, *values, f"seed {trial.seed}"])
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,9 @@ from study.execute import (
 )
 from study.trial import Trial
 
+ANSWER_SECONDS = 5.0
+"""Longest wait for a cluster's head node to take a connection."""
+
 OBJECT_STORE_BYTES = 512 * 2**20
 """Object store of a local Ray: it holds the prepared data sets (ml-1m: 20 MB) and reports."""
 
@@ -91,6 +95,7 @@ class RayDispatcher:
                 prefix="meantime-ray-", ignore_cleanup_errors=True
             ) as folder,
         ):
+            interrupt.arm()  # Ray has put its own handler in place
             interrupt.check()
             slots = _slots(self._resources)
             at_once = min(slots, len(trials), self._max_concurrent or slots)
@@ -263,6 +268,11 @@ class _Interrupt:
         if again:
             raise KeyboardInterrupt
 
+    def arm(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                signal.signal(number, self.receive)
+
     def check(self) -> None:
         if self._received:
             raise KeyboardInterrupt
@@ -275,7 +285,8 @@ def _interrupts() -> Iterator[_Interrupt]:
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
         return
-    before = {number: signal.signal(number, interrupt.receive) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    interrupt.arm()
     try:
         yield interrupt
     finally:
@@ -302,6 +313,7 @@ def _connected(address: str | None) -> Iterator[None]:
                     object_store_memory=OBJECT_STORE_BYTES,
                 )
             else:
+                _require_answer(address)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
             where = "on this machine" if address is None else f"at {address}"
@@ -311,6 +323,25 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _require_answer(address: str) -> None:
+    """Try the head node's port first: Ray itself would try for minutes, deaf to Ctrl-C.
+
+    Raises:
+        ConnectionError: nothing answers there.
+        ValueError: the address is neither `auto` nor host:port.
+    """
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"an address is host:port or auto, not {address}")
+    try:
+        with socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS):
+            pass
+    except OSError as error:
+        raise ConnectionError(str(error)) from error
 
 
 def _slots(resources: Resources) -> int:

@@ -586,3 +586,14 @@ def test_the_shipped_file_has_the_studies_that_the_documents_promise():
         50,
         50,
     )
+
+
+def test_a_count_that_no_database_holds_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "studies.yaml"
+    path.write_text(
+        "datasets:\n  tiny:\n    synthetic: {recipe: order}\nstudies:\n  s:\n    question: Is it?\n"
+        "    datasets: [tiny]\n    embeddings: [[pos]]\n    grid: {layers: 100000000000000000000}\n"
+        "    seeds: [0]\n"
+    )
+    with pytest.raises(RequestError, match=r"studies\.yaml:9: .*layers"):
+        load_studies(path)

@@ -111,3 +111,14 @@ def test_a_ray_client_address_is_refused_with_the_right_form():
 
     with pytest.raises(RequestError, match="host:port of the head node"):
         RayDispatcher(Resources(), address="ray://head:10001")
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere", "nowhere:port"])
+def test_a_cluster_that_does_not_answer_is_refused_at_once(tmp_path, address):
+    from study.ray_dispatch import RayDispatcher
+
+    with pytest.raises(RequestError, match=f"Ray must answer at {address}, got"):
+        RayDispatcher(Resources(), address=address).dispatch(
+            *ready("four", tmp_path), on_event=print
+        )

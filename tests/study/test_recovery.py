@@ -97,9 +97,12 @@ def test_a_killed_driver_leaves_lost_attempts_and_the_next_launch_ends_the_same(
     assert_recovers(tmp_path, uninterrupted, failure="lost")
 
 
-def test_ctrl_c_ends_cleanly_within_seconds_and_the_next_launch_continues(tmp_path, uninterrupted):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_cleanly_within_seconds_and_the_next_launch_continues(
+    tmp_path, uninterrupted, number
+):
     process = started_and_under_way(tmp_path)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     asked = time.monotonic()
     said = process.stderr.read()
     assert process.wait() == 130
