@@ -7,7 +7,18 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Boolean, Column, Float, Integer, MetaData, Table, Text, create_engine, select
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ColumnElement,
+    Float,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    select,
+)
 from sqlalchemy.pool import StaticPool
 
 from analysis.expression import condition
@@ -201,7 +212,7 @@ def test_a_mistake_is_named_with_a_mark_under_its_place(expression, place, messa
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_an_expression_or_refused(text):
     with suppress(RequestError):
-        condition(text, dict(TABLE.c.items()))
+        assert isinstance(condition(text, dict(TABLE.c.items())), ColumnElement)
 
 
 def test_text_is_bound_and_never_part_of_the_statement():
