@@ -17,9 +17,8 @@ from study.cli import (
     StoreUrl,
     StudyName,
     app,
-    err,
-    out,
 )
+from study.terminal import err, out
 
 if TYPE_CHECKING:
     from analysis.frames import Coverage

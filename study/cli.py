@@ -1,4 +1,4 @@
-"""The commands that define, plan, dispatch and feed studies; `analysis.cli` adds the reading ones.
+"""The commands that define, plan and dispatch studies; `analysis.cli` adds the reading ones.
 
 Only this layer prints. Heavy libraries are imported inside the command that needs them, so that
 every other command starts fast.
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from model.errors import Diverged, RequestError
+from study.data_cli import data_app
+from study.terminal import err, out
 
 if TYPE_CHECKING:
     from study.definition import Resources
@@ -28,7 +29,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Data sets: download, import, list.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 SOME_FAILED = 1
@@ -65,16 +65,6 @@ class RetryClass(StrEnum):
     oom = "oom"
     diverged = "diverged"
     error = "error"
-
-
-def out() -> Console:
-    """Return the console for results (standard output)."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-
-
-def err() -> Console:
-    """Return the console for progress and messages (standard error)."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def planned(study: str, file: Path) -> "Plan":
@@ -264,55 +254,3 @@ def train_command(
     )
     for metric in result.metrics:
         console.print(f"{metric.split} {metric.protocol} {metric.metric} {metric.value:.4f}")
-
-
-@data_app.command("list")
-def data_list_command() -> None:
-    """List the data sets that can be fetched, and which are here."""
-    from rich.table import Table  # noqa: PLC0415
-
-    from model.data.catalogue import CATALOGUE  # noqa: PLC0415
-    from model.data.sources import data_folder, stored  # noqa: PLC0415
-
-    folder = data_folder(os.environ)
-    here = set(stored(folder))
-    table = Table("data set", "here", "what it is", box=None)
-    for name in sorted({*CATALOGUE, *here}):
-        known = CATALOGUE.get(name)
-        table.add_row(name, "yes" if name in here else "no", known.title if known else "imported")
-    out().print(table)
-    out().print(f"folder: {folder}", markup=False)
-
-
-@data_app.command("fetch")
-def data_fetch_command(
-    name: Annotated[str, typer.Argument(help="A data set of the catalogue.")],
-) -> None:
-    """Download a data set, check it, and keep it where trials find it."""
-    from model.data.sources import data_folder, fetch  # noqa: PLC0415
-
-    console = err()
-
-    def report(line: str) -> None:
-        console.print(line, markup=False)
-
-    path = fetch(name, folder=data_folder(os.environ), report=report)
-    out().print(f"{name} is in {path}", markup=False)
-
-
-@data_app.command("import")
-def data_import_command(
-    path: Annotated[Path, typer.Argument(help="A local file.")],
-    name: Annotated[str, typer.Option("--as", metavar="NAME", help="The data set's name.")],
-    user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
-    item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
-    time: Annotated[str, typer.Option(help="Column of times, seconds UTC.")] = "timestamp",
-    rating: Annotated[str | None, typer.Option(help="Column of ratings, if any.")] = None,
-) -> None:
-    """Read a local file as a data set: an official archive, or CSV and TSV with a header."""
-    from model.data.formats import Columns  # noqa: PLC0415
-    from model.data.sources import data_folder, import_file  # noqa: PLC0415
-
-    columns = Columns(user=user, item=item, time=time, rating=rating)
-    stored_at = import_file(path, name=name, folder=data_folder(os.environ), columns=columns)
-    out().print(f"{name} is in {stored_at}", markup=False)
