@@ -50,7 +50,7 @@ def test_another_version_s_schema_is_refused_and_left_alone(store_url, opening):
     engine = writing(store_url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE meantime_version SET version_num = '9999'"))
-    with pytest.raises(RequestError, match=r"revision 0001, and .* has revision 9999; use the"):
+    with pytest.raises(RequestError, match=r"revision 0002, and .* has revision 9999; use the"):
         opening(store_url)
     with engine.connect() as connection:
         found = connection.scalar(text("SELECT version_num FROM meantime_version"))
