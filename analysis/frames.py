@@ -210,8 +210,8 @@ def results(engine: Engine, study: str | None = None) -> pd.DataFrame:
 def attempts(engine: Engine, study: str | None = None) -> pd.DataFrame:
     """Return a row for each attempt: how it ended, when, and where it trained.
 
-    Columns: `trial, dataset, embeddings, hidden, heads, dropout, weight_decay, seed, attempt,
-    state, failure, message, traceback, started_at, ended_at` and the environment's.
+    Columns: `trial, dataset, model, embeddings, hidden, heads, dropout, weight_decay, seed,
+    attempt, state, failure, message, traceback, started_at, ended_at` and the environment's.
     """
     environment = [column for column in EnvironmentRow.__table__.c if column.name != "id"]
     statement = (
@@ -241,9 +241,9 @@ def attempts(engine: Engine, study: str | None = None) -> pd.DataFrame:
 def curves(engine: Engine, study: str) -> pd.DataFrame:
     """Return what was measured in each epoch, a row a number; NaN where NaN was reported.
 
-    Columns: `trial, dataset, embeddings, hidden, heads, dropout, weight_decay, seed, attempt,
-    epoch, split, protocol, metric, value`. Of each trial the attempt with its result, else the
-    last. The test split and the protocol `full` appear at the best epoch alone.
+    Columns: `trial, dataset, model, embeddings, hidden, heads, dropout, weight_decay, seed,
+    attempt, epoch, split, protocol, metric, value`. Of each trial the attempt with its result,
+    else the last. The test split and the protocol `full` appear at the best epoch alone.
     """
     statement = (
         select(
@@ -355,6 +355,7 @@ def _dtype(kind: TypeEngine[Any], values: Sequence[object]) -> str:
 _factors = (
     TrialRow.id.label("trial"),
     TrialRow.dataset,
+    TrialRow.model,
     TrialRow.embeddings,
     TrialRow.hidden,
     TrialRow.heads,

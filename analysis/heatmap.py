@@ -128,6 +128,8 @@ def panels(results: pd.DataFrame, cells: pd.DataFrame) -> tuple[HeatmapData, ...
     Raises:
         RequestError: the results are of several preparations of a data set.
     """
+    # Models without temporal embeddings have no place among the subsets.
+    cells = cells[cells["embeddings"] != ""].reset_index(drop=True)
     stored = [name for name in METRICS if name in results and results[name].notna().any()]
     factors = swept(cells)
     split = [name for name in factors if name in NEVER_AVERAGED]

@@ -155,7 +155,9 @@ class Group(NamedTuple):
 
 def separated(measured: pd.DataFrame, factors: list[str]) -> Iterator[Group]:
     """Split measured cells by data set and the levels of `factors`, in declared order."""
-    for (dataset, *levels), cells in measured.groupby(["dataset", *factors], sort=False):
+    for (dataset, *levels), cells in measured.groupby(
+        ["dataset", *factors], sort=False, dropna=False
+    ):
         held = tuple((name, level(value)) for name, value in zip(factors, levels, strict=True))
         yield Group(str(dataset), held, cells)
 

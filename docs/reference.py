@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args, get_origin
 
-from model.config import TrialConfig
+from model.config import MODELS, TrialConfig
 from study.space import FACTORS
 
 PAGE = Path(__file__).with_name("reference.md")
@@ -26,7 +26,9 @@ def commands() -> str:
 def factor_rows() -> Iterator[str]:
     """Yield a table row for every factor that `studies.yaml` and `--set` may name."""
     for name, factor in FACTORS.items():
-        section = TrialConfig.model_fields[factor.section].annotation
+        models = tuple(factor.defaults)
+        sections = {"model": MODELS[models[0]]}
+        section = sections.get(factor.section, TrialConfig.model_fields[factor.section].annotation)
         field = section.model_fields[name]
         annotation = field.annotation
         if get_args(annotation) and get_origin(annotation) is not None:
@@ -39,7 +41,15 @@ def factor_rows() -> Iterator[str]:
             for attribute, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<"))
             if getattr(bound, attribute, None) is not None
         )
-        yield f"| `{name}` | {factor.section} | {kind} {limits} | `{field.default}` |"
+        by_default: dict[object, list[str]] = {}
+        for model, default in factor.defaults.items():
+            by_default.setdefault(default, []).append(model)
+        defaults = "; ".join(
+            f"`{default}`" + (f" ({', '.join(those)})" if len(by_default) > 1 else "")
+            for default, those in by_default.items()
+        )
+        readers = "all" if models == tuple(MODELS) else ", ".join(models)
+        yield f"| `{name}` | {factor.section} | {kind} {limits} | {defaults} | {readers} |"
 
 
 def page() -> str:
@@ -53,11 +63,17 @@ def page() -> str:
             "## Factors",
             "",
             "What `grid` and `defaults` in `studies.yaml`, and `meantime train --set`, may name. "
-            "A factor takes the study's value, else the data set's, else the file's, else the "
-            "default here. `heads` in a study is a number or `per-embedding`.",
+            "A factor takes the value that a study declares for the model, else for all its "
+            "models, else the data set's, else the file's, else the default here. `heads` in a "
+            "study is a number or, for MEANTIME, `per-embedding`. A factor makes no cells of a "
+            "model that does not read it, and is no part of its trials' ids.",
             "",
-            "| factor | section | type | default |",
-            "|---|---|---|---|",
+            f"A study's `models` is a list of {', '.join(f'`{m}`' for m in MODELS)}, or a mapping "
+            "from these to the `grid` (and for `meantime` the `embeddings`) that each declares "
+            "for itself.",
+            "",
+            "| factor | section | type | default | read by |",
+            "|---|---|---|---|---|",
             *factor_rows(),
             "",
             "Exit codes of every command: 0 done, 1 a study is left with trials that are not "

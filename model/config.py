@@ -4,7 +4,7 @@ Field names are unique over the sections: a study's factors and `meantime train 
 without its section. `study.trial` removes what a model does not read before it hashes.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -59,6 +59,25 @@ def infeasible(embeddings: tuple[str, ...], *, hidden: int, heads: int) -> str |
     return None
 
 
+def uneven(*, hidden: int, heads: int) -> str | None:
+    """Return why `hidden` channels cannot be shared evenly by `heads`, with advice, or None.
+
+    `heads` is 0 where `per-embedding` was declared for a model that has no embeddings.
+    """
+    if heads == 0:
+        return (
+            "heads: per-embedding counts temporal embeddings, which only meantime has; "
+            "give an integer number of heads"
+        )
+    if hidden % heads:
+        legal = ", ".join(str(n) for n in range(1, hidden + 1) if hidden % n == 0)
+        return (
+            f"hidden must be a multiple of the number of heads, got hidden={hidden} and "
+            f"heads={heads}; use heads of {legal}"
+        )
+    return None
+
+
 class Section(BaseModel):
     """A frozen group of fields; unknown keys and values of another type are refused."""
 
@@ -88,12 +107,20 @@ class DatasetConfig(Section):
     synthetic: SyntheticConfig | None = None
 
 
+_FITTED = frozenset({"batch", "lr", "weight_decay", "epochs", "patience", "precision"})
+_WINDOWS = _FITTED | {"train_window"}
+_CLOZE = _WINDOWS | {"mask_probability"}
+
+
 class MeantimeConfig(Section):
     """The network: `heads` is the resolved number n, each head `hidden // heads` wide.
 
     Each embedding owns one head in canonical order; the other heads attend by content alone.
     `tau` is the time unit in seconds, `frequency_base` the f of the relative embeddings.
     """
+
+    training_factors: ClassVar[frozenset[str]] = _CLOZE
+    """Fields of `TrainingConfig` that the model reads."""
 
     name: Literal["meantime"] = "meantime"
     embeddings: tuple[Embedding, ...] = ("day", "pos", "sin", "log")
@@ -106,12 +133,153 @@ class MeantimeConfig(Section):
     tau: float = Field(default=1.0, gt=0)
     frequency_base: float = Field(default=10000.0, gt=1)
 
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included: here `[MASK]`."""
+        return self.max_len
+
     @model_validator(mode="after")
     def _legal(self) -> Self:
         reason = infeasible(self.embeddings, hidden=self.hidden, heads=self.heads)
         if reason is not None:
             raise ValueError(reason)
         return self
+
+
+class _EvenHeads(Section):
+    hidden: int = Field(default=64, ge=1, le=MOST)
+    heads: int = Field(default=2, ge=1, le=MOST)
+    layers: int = Field(default=2, ge=1, le=MOST)
+    max_len: int = Field(default=50, ge=2, le=MOST)
+    dropout: Rate = 0.2
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        reason = uneven(hidden=self.hidden, heads=self.heads)
+        if reason is not None:
+            raise ValueError(reason)
+        return self
+
+
+class Bert4recConfig(_EvenHeads):
+    """BERT4Rec, see `model.bert4rec`."""
+
+    training_factors: ClassVar[frozenset[str]] = _CLOZE
+
+    name: Literal["bert4rec"] = "bert4rec"
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included: here `[MASK]`."""
+        return self.max_len
+
+
+class SasrecConfig(_EvenHeads):
+    """SASRec, see `model.sasrec`.
+
+    `loss: binary` tells the next item from `negatives` others at each position; `softmax` from all
+    items at once.
+    """
+
+    training_factors: ClassVar[frozenset[str]] = _WINDOWS
+
+    name: Literal["sasrec"] = "sasrec"
+    loss: Literal["binary", "softmax"] = "binary"
+    negatives: int = Field(default=1, ge=1, le=1000)
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included."""
+        return self.max_len + 1
+
+
+class TisasrecConfig(_EvenHeads):
+    """TiSASRec, see `model.tisasrec`; `max_interval` is the longest interval that it tells apart.
+
+    Intervals are counted in the user's smallest gap; `loss` and `negatives` are SASRec's.
+    """
+
+    training_factors: ClassVar[frozenset[str]] = _WINDOWS
+
+    name: Literal["tisasrec"] = "tisasrec"
+    loss: Literal["binary", "softmax"] = "binary"
+    negatives: int = Field(default=1, ge=1, le=1000)
+    max_interval: int = Field(default=2048, ge=1, le=MOST)
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included."""
+        return self.max_len + 1
+
+
+class MarankConfig(Section):
+    """MARank, see `model.marank`; `history` is how many of the newest items it reads."""
+
+    training_factors: ClassVar[frozenset[str]] = _FITTED
+
+    name: Literal["marank"] = "marank"
+    hidden: int = Field(default=64, ge=1, le=MOST)
+    layers: int = Field(default=2, ge=1, le=MOST)
+    dropout: Rate = 0.2
+    history: int = Field(default=6, ge=1, le=MOST)
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included."""
+        return self.history + 1
+
+
+class ItemKnnConfig(Section):
+    """Item-based nearest neighbours, see `model.item_knn`.
+
+    `neighbours` of each item count; `decay` is the rate per day at which an event's weight falls,
+    0 for none.
+    """
+
+    training_factors: ClassVar[frozenset[str]] = frozenset()
+
+    name: Literal["item_knn"] = "item_knn"
+    max_len: int = Field(default=50, ge=2, le=MOST)
+    neighbours: int = Field(default=100, ge=1, le=MOST)
+    decay: float = Field(default=0.0, ge=0)
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included."""
+        return self.max_len + 1
+
+
+class PopularityConfig(Section):
+    """Popularity: every user gets the most popular items, see `model.popularity`."""
+
+    training_factors: ClassVar[frozenset[str]] = frozenset()
+
+    name: Literal["popularity"] = "popularity"
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included."""
+        return 2
+
+
+ModelConfig = (
+    MeantimeConfig
+    | Bert4recConfig
+    | TisasrecConfig
+    | SasrecConfig
+    | MarankConfig
+    | ItemKnnConfig
+    | PopularityConfig
+)
+"""One of the models, told apart by `name`."""
+
+MODELS: dict[str, type[ModelConfig]] = {
+    config.model_fields["name"].default: config for config in get_args(ModelConfig)
+}
+"""Every model's configuration by name: the order of lists, plans and tables."""
+
+TIMED_MODELS = ("meantime",)
+"""Models that can see the target's time; the others only look back."""
 
 
 class TrainingConfig(Section):
@@ -142,7 +310,7 @@ class TrialConfig(Section):
     """Everything that decides the numbers of one trial, its seed included."""
 
     dataset: DatasetConfig
-    model: MeantimeConfig = MeantimeConfig()
+    model: ModelConfig = Field(default=MeantimeConfig(), discriminator="name")
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     seed: int = Field(default=0, ge=0)

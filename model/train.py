@@ -132,7 +132,7 @@ class Fit:
         self._batches = TrainingBatches(
             data,
             training,
-            max_len=config.model.max_len,
+            max_len=config.model.span,
             order_rng=self._order,
             mask_rng=self._masks,
         )
@@ -166,7 +166,7 @@ class Fit:
             split,
             protocols=protocols,
             evaluation=self._config.evaluation,
-            max_len=self._config.model.max_len,
+            max_len=self._config.model.span,
             device=self._device,
         )
 

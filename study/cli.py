@@ -237,7 +237,7 @@ def train_command(
     config = trial.config()
     data = load_prepared(config.dataset, data_folder(os.environ))
     console = out()
-    console.print(f"{trial.id} {trial.label}")
+    console.print(f"{trial.id} {trial.title}")
 
     def report(epoch: EpochReport) -> None:
         values = "  ".join(f"{m.split} {m.metric} {m.value:.4f}" for m in epoch.metrics)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from model.config import Embedding
+from model.config import MODELS, Embedding
 from study.mistakes import broken
 from study.space import FACTORS, Subset, Value, all_subsets, canonical
 
@@ -41,6 +41,22 @@ def _at_least_one(value: object) -> object:
 
 def _one_or_many(value: object) -> object:
     return _at_least_one(value if isinstance(value, tuple) or value is None else (value,))
+
+
+def _by_model(value: object) -> object:
+    match value:
+        case Mapping():
+            return _at_least_one(value or None)
+        case str():
+            return {value: {}}
+        case tuple() if all(isinstance(name, str) for name in value):
+            if len(set(value)) < len(value):
+                raise broken("must name each model once", "remove the repeated one")
+            return _at_least_one({name: {} for name in value} or None)
+    raise broken(
+        "must be a list of models, or a mapping from models to what each of them declares",
+        "write for example [meantime, sasrec], or {sasrec: {grid: {heads: [1, 2]}}}",
+    )
 
 
 def _nothing_is_empty(value: object) -> object:
@@ -140,6 +156,10 @@ Subsets = Annotated[
     BeforeValidator(_declared_subsets),
 ]
 Seeds = Annotated[tuple[Annotated[int, Field(ge=0, lt=2**63)], ...], BeforeValidator(_at_least_one)]
+if TYPE_CHECKING:
+    ByModel = dict[str, T]
+else:
+    ByModel = Annotated[dict[Literal[tuple(MODELS)], OrEmpty[T]], BeforeValidator(_by_model)]
 WholeGrid = Annotated[Literal["grid"], BeforeValidator(_grid_search_only)]
 NoEarlyStop = Annotated[None, BeforeValidator(_full_trials_only)]
 Gpus = Annotated[float, Field(ge=0), AfterValidator(_shares_one_device)]

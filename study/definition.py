@@ -8,10 +8,12 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from model.config import DatasetConfig, Section, SyntheticConfig
+from model.config import MODELS, DatasetConfig, Section, SyntheticConfig
 from model.errors import RequestError
 from study import located, mistakes
+from study.contradictions import contradictions
 from study.declared import (
+    ByModel,
     Datasets,
     Gpus,
     Grid,
@@ -24,7 +26,7 @@ from study.declared import (
     Text,
     WholeGrid,
 )
-from study.space import FACTORS, Value
+from study.space import FACTORS, READ, Subset, Value
 
 
 class Resources(Section):
@@ -34,6 +36,18 @@ class Resources(Section):
     gpus: Gpus = 0.0
 
 
+class ModelChoice(Section):
+    """What a study declares for one of its models alone.
+
+    Attributes:
+        embeddings: MEANTIME's subsets, where the study does not declare them.
+        grid: values of factors that replace those of the study's grid.
+    """
+
+    embeddings: Subsets | None = None
+    grid: Grid = Field(default_factory=dict)
+
+
 class Study(Section):
     """A question and the product of choices that is to answer it.
 
@@ -41,8 +55,10 @@ class Study(Section):
         name: its key in the file.
         question: what it asks, in a sentence.
         datasets: names of declared data sets.
-        embeddings: the subsets, each in canonical order.
-        grid: the values of each factor that the study sets (one) or sweeps (more).
+        models: what each model declares for itself, by name; the study's own is MEANTIME.
+        embeddings: MEANTIME's subsets, each in canonical order.
+        grid: the values of each factor that the study sets (one) or sweeps (more); a model takes
+            those that it reads.
         seeds: replicates of every arm.
         search: how points are chosen; the whole grid.
         stop_early: null: every trial is trained until its own end.
@@ -52,12 +68,27 @@ class Study(Section):
     name: str
     question: Text
     datasets: Datasets
-    embeddings: Subsets
+    models: ByModel[ModelChoice] = Field(
+        default={"meantime": ModelChoice()}, validate_default=False
+    )
+    embeddings: Subsets | None = None
     grid: Grid = Field(default_factory=dict)
     seeds: Seeds = (0,)
     search: WholeGrid = "grid"
     stop_early: NoEarlyStop = None
     resources: OrEmpty[Resources] = Resources()
+
+    def subsets(self, model: str) -> tuple[Subset | None, ...]:
+        """Return the subsets that a model is crossed with; for all but MEANTIME one None."""
+        if model != "meantime":
+            return (None,)
+        own = self.models["meantime"].embeddings
+        return own or self.embeddings or ()
+
+    def grid_of(self, model: str) -> dict[str, tuple[Value, ...]]:
+        """Return the values that the study declares for the factors that a model reads."""
+        declared = {**self.grid, **self.models[model].grid}
+        return {name: values for name, values in declared.items() if name in READ[model]}
 
 
 class _DeclaredDataset(DatasetConfig):
@@ -106,6 +137,7 @@ def load_studies(path: Path) -> StudyFile:
         except ValidationError as error:
             found += mistakes.from_pydantic(error, document, known_keys)
         found += _undeclared_datasets(document)
+        found += _contradictions(document)
     if file is None or found:
         raise RequestError(mistakes.message(path, found))
     fields = tuple(DatasetConfig.model_fields)
@@ -150,6 +182,12 @@ def known_keys(path: located.Path) -> tuple[str, ...]:
             known = Study.model_fields
         case ("studies", _, "resources"):
             known = Resources.model_fields
+        case ("studies", _, "models"):
+            known = MODELS
+        case ("studies", _, "models", _):
+            known = ModelChoice.model_fields
+        case ("studies", _, "models", model, "grid"):
+            known = READ.get(str(model), tuple(FACTORS))
         case ("defaults",) | ("datasets", _, "defaults") | ("studies", _, "grid"):
             known = FACTORS
     # A data set's and a study's name is the key above its body, never a key inside.
@@ -194,6 +232,21 @@ def _undeclared_datasets(document: located.Located) -> list[located.Mistake]:
                 )
                 found.append(located.Mistake(document.line(path), located.key(path), text))
     return found
+
+
+def _contradictions(document: located.Located) -> list[located.Mistake]:
+    """Compare what each study declares for its models with what they read."""
+    body = document.value if isinstance(document.value, dict) else {}
+    studies = body.get("studies")
+    if not isinstance(studies, dict):
+        return []
+    return [
+        located.Mistake(document.line(path), located.key(path), text)
+        for study, fields in studies.items()
+        if isinstance(fields, dict)
+        for inner, text in contradictions(fields)
+        for path in [("studies", study, *inner)]
+    ]
 
 
 def _file_text(path: Path) -> str:

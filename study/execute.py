@@ -52,15 +52,7 @@ class Failed:
     traceback: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Censored:
-    """The trial was stopped after this epoch because others of its race did better."""
-
-    trial_id: str
-    epoch: int
-
-
-Event = Started | EpochEnded | Completed | Failed | Censored
+Event = Started | EpochEnded | Completed | Failed
 
 
 def device_of(resources: Resources) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from study.space import Subset, Value, label
+from study.space import Value
 
 if TYPE_CHECKING:
     from study.plan import Cell
@@ -22,7 +22,8 @@ class NoOp:
     Attributes:
         factor: the factor's name.
         values: the values swept, as declared.
-        subsets: labels of the subsets for which every feasible value comes to the same trial.
+        subsets: labels of the subsets, and names of other models, for which every feasible value
+            comes to the same trial.
         everywhere: whether that holds for each subset with two or more feasible values.
         message: what was found and, if it holds everywhere, the next step.
     """
@@ -50,23 +51,26 @@ def no_ops(cells: Iterable["Cell"], *, varying: tuple[str, ...]) -> tuple[NoOp, 
 def _no_op(factor: str, cells: list["Cell"], *, varying: tuple[str, ...]) -> NoOp | None:
     others = [name for name in varying if name != factor]
     first: dict[tuple[Any, ...], tuple[Value, str | None]] = {}  # by the choice of all the rest
-    swept: dict[Subset, bool] = {}  # whether another value gave another trial, by subset
+    swept: dict[str, bool] = {}  # whether another value gave another trial, by subset or model
     for cell in cells:
-        rest = (cell.embeddings, cell.dataset, *(cell.factors[name] for name in others))
+        if factor not in cell.factors:
+            continue
+        subset = cell.label or cell.model
+        rest = (subset, cell.dataset, *(cell.factors.get(name) for name in others))
         value, trial_id = first.setdefault(rest, (cell.factors[factor], cell.trial_id))
         if cell.factors[factor] != value:
             changes = cell.trial_id != trial_id
-            swept[cell.embeddings] = swept.get(cell.embeddings, False) or changes
-    unchanged = tuple(label(subset) for subset, changes in swept.items() if not changes)
+            swept[subset] = swept.get(subset, False) or changes
+    unchanged = tuple(subset for subset, changes in swept.items() if not changes)
     if not unchanged:
         return None
-    values = tuple(dict.fromkeys(cell.factors[factor] for cell in cells))
+    values = tuple(dict.fromkeys(c.factors[factor] for c in cells if factor in c.factors))
     everywhere = len(unchanged) == len(swept)
     return NoOp(factor, values, unchanged, everywhere, _message(factor, values, unchanged, swept))
 
 
 def _message(
-    factor: str, values: tuple[Value, ...], unchanged: tuple[str, ...], swept: dict[Subset, bool]
+    factor: str, values: tuple[Value, ...], unchanged: tuple[str, ...], swept: dict[str, bool]
 ) -> str:
     found = f"{factor} is swept over {', '.join(map(str, values))} but changes nothing"
     if len(unchanged) == len(swept):

@@ -4,23 +4,20 @@ Pure: no data, no clock, no torch. Every declared cell is listed, whatever becom
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any, Literal
 
-from model.config import DatasetConfig, MeantimeConfig, infeasible
+from model.config import DatasetConfig, infeasible, uneven
 from model.errors import RequestError
 from study.definition import Study, StudyFile
 from study.no_ops import NoOp, no_ops
 from study.settings import single_study
-from study.space import FACTORS, Heads, Subset, Value, as_heads, label, resolve_heads
-from study.trial import Trial, arm
-
-MODEL = MeantimeConfig().name
-"""The model that every cell trains."""
+from study.space import FACTORS, READ, Heads, Point, Subset, Value, as_heads, label, resolve_heads
+from study.trial import Arm, Trial, arm
 
 MOST_CELLS = 1_000_000
 """A larger product is a mistake in the file: at one second a trial it would run for days."""
@@ -36,8 +33,9 @@ class Cell:
         index: place in the declared product, from 0; also part of the store's key.
         dataset: name of the data set.
         model: name of the model.
-        embeddings: the subset in canonical order.
-        factors: every factor's declared value (heads unresolved); shared between cells, read-only.
+        embeddings: the subset in canonical order; None for a model without temporal embeddings.
+        factors: the declared value (heads unresolved) of every factor that the model may read;
+            shared between cells, read-only.
         seed: the replicate.
         state: `feasible` cells have a trial of their own, a `duplicate` shares an earlier one's.
         reason: the rule that makes the cell infeasible, or which cell it repeats; else empty.
@@ -47,8 +45,8 @@ class Cell:
     index: int
     dataset: str
     model: str
-    embeddings: Subset
-    factors: Mapping[str, Value]
+    embeddings: Subset | None
+    factors: Point
     seed: int
     state: State
     reason: str
@@ -56,28 +54,14 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """The subset's label, e.g. `Day+Pos+Sin+Log`, or `none`."""
-        return label(self.embeddings)
+        """The subset's label, e.g. `Day+Pos+Sin+Log`, or `none`; empty for another model."""
+        return "" if self.embeddings is None else label(self.embeddings)
 
     @property
-    def hidden(self) -> int:
-        """Width of the network."""
-        return int(self.factors["hidden"])
-
-    @property
-    def heads(self) -> Heads:
-        """Heads as declared: a number or `per-embedding`."""
-        return as_heads(self.factors["heads"])
-
-    @property
-    def dropout(self) -> float:
-        """Dropout rate."""
-        return float(self.factors["dropout"])
-
-    @property
-    def weight_decay(self) -> float:
-        """Coupled L2 weight decay."""
-        return float(self.factors["weight_decay"])
+    def heads(self) -> Heads | None:
+        """Heads as declared: a number or `per-embedding`; None for a model without."""
+        declared = self.factors.get("heads")
+        return None if declared is None else as_heads(declared)
 
 
 @dataclass(frozen=True)
@@ -86,7 +70,8 @@ class Plan:
 
     Attributes:
         study: the definition that was planned.
-        cells: the whole declared product, in a fixed order: data set, subset, factors, seed.
+        cells: the whole declared product, in a fixed order: data set, model, subset,
+            factors, seed.
         trials: distinct trials by id, in order of their first cell.
         no_ops: swept factors that change nothing, for all or for some subsets.
         varying: names of the factors that take more than one value over the cells.
@@ -117,8 +102,10 @@ class Plan:
 def plan(study: Study, file: StudyFile) -> Plan:
     """Return the declared product of a study and the trials that it comes to.
 
-    A factor's values are the study's own, else the data set's default, else the file's, else the
-    model's. Cells are ordered by data set, subset, factors as in `study.space.FACTORS`, seed.
+    A factor's values are those that the study declares for the model, else for all its models,
+    else the data set's default, else the file's, else the model's. Only factors that the model may
+    read make cells. Cells are ordered by data set, model, subset, factors as in
+    `study.space.FACTORS`, seed.
 
     Raises:
         RequestError: the product has more than `MOST_CELLS` cells.
@@ -129,17 +116,17 @@ def plan(study: Study, file: StudyFile) -> Plan:
     first_cell: dict[str, Cell] = {}
     for place in _places(study, file):
         legal = _Feasibility()
-        for embeddings in study.embeddings:
+        for embeddings in study.subsets(place.model):
             for factors in place.points:
                 reason = legal.reason(embeddings, factors)
-                shared = None if reason else arm(place.dataset, embeddings, factors)
+                shared = None if reason else place.arm(embeddings, factors)
                 for seed in study.seeds:
                     trial = shared.trial(seed) if shared else None
                     earlier = first_cell.get(trial.id) if trial else None
                     cell = Cell(
                         index=len(cells),
                         dataset=place.dataset.name,
-                        model=MODEL,
+                        model=place.model,
                         embeddings=embeddings,
                         factors=factors,
                         seed=seed,
@@ -156,8 +143,11 @@ def plan(study: Study, file: StudyFile) -> Plan:
 
 
 def _require_size(study: Study) -> None:
-    lists = (study.datasets, study.embeddings, study.seeds, *study.grid.values())
-    n_cells = prod(len(values) for values in lists)
+    n_points = sum(
+        len(study.subsets(model)) * prod(map(len, study.grid_of(model).values()))
+        for model in study.models
+    )
+    n_cells = len(study.datasets) * len(study.seeds) * n_points
     if n_cells > MOST_CELLS:
         raise RequestError(
             f"a study must have at most {MOST_CELLS:,} cells, got {n_cells:,} in {study.name}; "
@@ -195,7 +185,7 @@ def single_trial(file: StudyFile, settings: Iterable[str]) -> Trial:
 
 def as_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as plain values: the study's name, every cell, and counts."""
-    more = [name for name in plan.varying if name not in _COORDINATES]
+    more = [name for name in plan.varying if name not in COORDINATES]
     return {
         "study": plan.study.name,
         "cells": [
@@ -203,8 +193,8 @@ def as_json(plan: Plan) -> dict[str, Any]:
                 "index": cell.index,
                 "dataset": cell.dataset,
                 "model": cell.model,
-                "embeddings": cell.label,
-                **{name: cell.factors[name] for name in (*_COORDINATES, *more)},
+                "embeddings": cell.label or None,
+                **{name: cell.factors.get(name) for name in (*COORDINATES, *more)},
                 "seed": cell.seed,
                 "state": cell.state,
                 "reason": cell.reason,
@@ -219,46 +209,57 @@ def as_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-_COORDINATES = ("hidden", "heads", "dropout", "weight_decay")
+COORDINATES = ("hidden", "heads", "dropout", "weight_decay")
 """Factors that every listing of cells shows, swept or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A data set and the points of the grid on it, each a value for every factor."""
+    """A model on a data set, and the points of its grid: values for the factors that it reads."""
 
     dataset: DatasetConfig
+    model: str
     points: tuple[dict[str, Value], ...]
+
+    def arm(self, embeddings: Subset | None, factors: Point) -> Arm:
+        return arm(self.dataset, self.model, embeddings=embeddings, factors=factors)
 
 
 def _places(study: Study, file: StudyFile) -> Iterator[_Place]:
-    for name in study.datasets:
+    for name, model in product(study.datasets, study.models):
         defaults = {
-            **{factor.name: factor.default for factor in FACTORS.values()},
+            **{factor: FACTORS[factor].defaults[model] for factor in READ[model]},
             **file.defaults,
             **file.dataset_defaults[name],
         }
-        values = [study.grid.get(factor, (defaults[factor],)) for factor in FACTORS]
-        points = tuple(dict(zip(FACTORS, point, strict=True)) for point in product(*values))
-        yield _Place(file.datasets[name], points)
+        grid = study.grid_of(model)
+        values = [grid.get(factor, (defaults[factor],)) for factor in READ[model]]
+        points = tuple(dict(zip(READ[model], point, strict=True)) for point in product(*values))
+        yield _Place(file.datasets[name], model, points)
 
 
 class _Feasibility:
-    """The rule of `model.config.infeasible`, asked once for each subset, width and heads."""
+    """The rules of `model.config` for one model, asked once for each subset, width and heads."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Subset, Value, Value], str | None] = {}
+        self._known: dict[tuple[Subset | None, Value, Value], str | None] = {}
 
-    def reason(self, embeddings: Subset, factors: Mapping[str, Value]) -> str | None:
+    def reason(self, embeddings: Subset | None, factors: Point) -> str | None:
+        if "heads" not in factors:
+            return None
         asked = (embeddings, factors["hidden"], factors["heads"])
         if asked not in self._known:
-            _, hidden, heads = asked
-            resolved = resolve_heads(as_heads(heads), embeddings)
-            self._known[asked] = infeasible(embeddings, hidden=int(hidden), heads=resolved)
+            hidden, heads = int(factors["hidden"]), as_heads(factors["heads"])
+            resolved = resolve_heads(heads, embeddings)
+            self._known[asked] = (
+                uneven(hidden=hidden, heads=resolved)
+                if embeddings is None
+                else infeasible(embeddings, hidden=hidden, heads=resolved)
+            )
         return self._known[asked]
 
 
-def _repeats(factors: Mapping[str, Value], earlier: Cell) -> str:
+def _repeats(factors: Point, earlier: Cell) -> str:
     """Say which earlier cell has the same trial, by the values in which the two differ."""
     differing = [
         f"{name}={value}" for name, value in earlier.factors.items() if value != factors[name]

@@ -39,8 +39,9 @@ def _arms(plan: Plan) -> Table:
     arms: dict[tuple[object, ...], list[Cell]] = defaultdict(list)
     shown = list(dict.fromkeys(("hidden", "heads", "dropout", "weight_decay", *plan.varying)))
     for cell in plan.cells:
-        arms[cell.dataset, cell.label, *(cell.factors[name] for name in shown)].append(cell)
-    table = Table("dataset", "embeddings", *shown, "seeds", "state", box=None)
+        values = ("" if (v := cell.factors.get(name)) is None else v for name in shown)
+        arms[cell.dataset, cell.model, cell.label, *values].append(cell)
+    table = Table("dataset", "model", "embeddings", *shown, "seeds", "state", box=None)
     for key, cells in list(arms.items())[:SHOWN_ARMS]:
         states = " ".join(dict.fromkeys(cell.state for cell in cells))
         seeds = ",".join(str(cell.seed) for cell in cells)

@@ -38,9 +38,8 @@ VERSION_TABLE = "meantime_version"
 """Alembic's table, of our own: Optuna uses `alembic_version` in the same database."""
 
 TRIAL_STATES = ("pending", "running", "complete", "failed", "censored")
-CELL_STATES = ("feasible", "infeasible", "duplicate", "unasked")
-CELL_STAGES = ("screen", "final")
-ATTEMPT_STATES = ("running", "complete", "failed", "censored")
+CELL_STATES = ("feasible", "infeasible", "duplicate")
+ATTEMPT_STATES = ("running", "complete", "failed")
 FAILURES = ("oom", "diverged", "error", "lost", "cancelled")
 
 SUMMARY_METRICS = ("ndcg@5", "ndcg@10", "recall@5", "recall@10", "mrr")
@@ -160,7 +159,10 @@ class TrialRow(Base):
 
     model: Mapped[str]
     embeddings: Mapped[str]
-    """Label of the subset, such as `Day+Pos+Sin+Log` or `none`; the next six say it one by one."""
+    """Label of the subset, such as `Day+Pos+Sin+Log` or `none`; the next six say it one by one.
+
+    Empty for a model that has no temporal embeddings, where `none` would be a subset.
+    """
     day: Mapped[bool]
     pos: Mapped[bool]
     con: Mapped[bool]
@@ -177,6 +179,17 @@ class TrialRow(Base):
     tau: Mapped[float | None]
     """Time unit of the relative embeddings, seconds."""
     frequency_base: Mapped[float | None]
+    loss: Mapped[str | None]
+    """`binary` or `softmax`; the training loss's values are in `epoch_metric`."""
+    negatives: Mapped[int | None]
+    """Negatives of each position in training; evaluation has its own."""
+    max_interval: Mapped[int | None]
+    """Longest interval that is told apart, in the user's smallest gap."""
+    history: Mapped[int | None]
+    """Newest items that are read."""
+    neighbours: Mapped[int | None]
+    decay: Mapped[float | None]
+    """Rate per day at which an event's weight falls."""
 
     train_window: Mapped[int | None]
     mask_probability: Mapped[float | None]
@@ -204,7 +217,7 @@ class TrialRow(Base):
         CheckConstraint("length(id) = 16", name="id"),
         _one_of("state", TRIAL_STATES),
         CheckConstraint(
-            "(state = 'complete') = (result_attempt IS NOT NULL)",
+            "(state IN ('complete', 'censored')) = (result_attempt IS NOT NULL)",
             name="result_attempt",
         ),
     )
@@ -229,18 +242,14 @@ class CellRow(Base):
     seed: Mapped[int] = mapped_column(BigInteger)
     others: Mapped[str]
     """JSON of the other factors that the study declares, by name."""
-    stage: Mapped[str]
-    """`final` cells enter comparisons; those of `screen` only choose what is confirmed."""
     state: Mapped[str]
-    """`unasked`: its point is chosen when the results before it are known."""
     reason: Mapped[str | None]
     """The rule that makes it infeasible, or what it repeats."""
     trial: Mapped[str | None] = mapped_column(ForeignKey("trial.id"), index=True)
 
     __table_args__ = (
         _one_of("state", CELL_STATES),
-        _one_of("stage", CELL_STAGES),
-        CheckConstraint("(state IN ('infeasible', 'unasked')) = (trial IS NULL)", name="trial"),
+        CheckConstraint("(state = 'infeasible') = (trial IS NULL)", name="trial"),
         Index(
             "ix_cell_one_feasible_per_trial",
             "study",

@@ -7,12 +7,13 @@ from pydantic import ValidationError
 from model.config import MeantimeConfig
 from model.errors import RequestError
 from study import located, mistakes
+from study.contradictions import contradictions
 from study.definition import Study, StudyFile
 from study.space import FACTORS
 
-_KEYS = ("dataset", "embeddings", "seed", *FACTORS)
+_KEYS = ("dataset", "model", "embeddings", "seed", *FACTORS)
 
-_DECLARED_AS = {"datasets": "dataset", "seeds": "seed"}
+_DECLARED_AS = {"datasets": "dataset", "models": "model", "seeds": "seed"}
 """Keys of a study that hold lists, and what one of their values is called here."""
 
 
@@ -21,7 +22,8 @@ def single_study(file: StudyFile, settings: Iterable[str]) -> Study:
 
     Args:
         file: declares the data sets and defaults.
-        settings: texts such as `dataset=ml-100k`, `embeddings=day+pos`, `seed=3`, `lr=1e-3`.
+        settings: texts such as `dataset=ml-100k`, `model=sasrec`, `embeddings=day+pos`, `seed=3`,
+            `lr=1e-3`.
 
     Raises:
         RequestError: a key is unknown, a value breaks its rule, or the data set is missing; all
@@ -35,15 +37,18 @@ def single_study(file: StudyFile, settings: Iterable[str]) -> Study:
     elif str(dataset) not in file.datasets:
         rule = f"a data set must be declared in {file.path}"
         found.append(f"dataset: {mistakes.unknown_word(dataset, file.datasets, what=rule)}")
-    subset = _subset(values.pop("embeddings", MeantimeConfig().embeddings))
-    body = {
+    model = values.pop("model", "meantime")
+    body: dict[str, object] = {
         "name": "train",
         "question": "What does this one trial give?",
         "datasets": (str(dataset),),
-        "embeddings": (subset,),
+        "models": (model,),
         "seeds": (values.pop("seed", 0),),
-        "grid": values,
     }
+    if "embeddings" in values or model == "meantime":
+        body["embeddings"] = (_subset(values.pop("embeddings", MeantimeConfig().embeddings)),)
+    body["grid"] = values
+    found += [f"{_setting(path)}: {text}" for path, text in contradictions(body)]
     try:
         study = Study.model_validate(body)
     except ValidationError as error:
@@ -65,7 +70,7 @@ def _parsed(settings: Iterable[str]) -> tuple[dict[str, object], list[str]]:
         if not equals:
             found.append(f"{name}: must be KEY=VALUE, got no '='; write {name}=VALUE")
         elif name not in _KEYS:
-            rule = f"{name}: a key must be dataset, embeddings, seed or a factor"
+            rule = f"{name}: a key must be dataset, model, embeddings, seed or a factor"
             found.append(mistakes.unknown_word(name, _KEYS, what=rule))
         elif name in values:
             found.append(f"{name}: must be given once, got it again; remove one")

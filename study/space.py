@@ -1,26 +1,30 @@
 """The factors a study can sweep, derived from `model.config`, and the subsets of embeddings.
 
-A factor is a field of a trial's model, training or evaluation section; names are unique over the
-sections, so that YAML, tables and `--set` name a factor without its section. Pure and torch-free.
+A factor is a field of a trial's model, training or evaluation section; a name means one thing in
+all sections and models, so that YAML, tables and `--set` name a factor alone. Pure and torch-free.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BeforeValidator
+from pydantic.fields import FieldInfo
 
 from model.config import (
     EMBEDDINGS,
+    MODELS,
+    TIMED_MODELS,
     Embedding,
     EvaluationConfig,
-    MeantimeConfig,
     TrainingConfig,
 )
 from study.mistakes import broken
 
 Value = int | float | str
+Point = Mapping[str, Value]
+"""A value for each factor that a model reads."""
 Subset = tuple[Embedding, ...]
 Section = Literal["model", "training", "evaluation"]
 
@@ -37,13 +41,13 @@ class Factor:
     Attributes:
         name: its name everywhere, e.g. `weight_decay`.
         section: the part of `model.config.TrialConfig` that holds it.
-        default: its value where neither the study nor the file says anything.
+        defaults: by each model that reads it, its value where neither study nor file says anything.
         annotation: the type that pydantic checks a declared value against.
     """
 
     name: str
     section: Section
-    default: Value
+    defaults: Mapping[str, Value] = field(hash=False)
     annotation: Any = field(repr=False, compare=False)
 
 
@@ -79,15 +83,15 @@ def as_heads(value: Value) -> Heads:
     return PER_EMBEDDING if value == PER_EMBEDDING else int(value)
 
 
-def resolve_heads(heads: Heads, embeddings: Subset) -> int:
-    """Return the number of heads; 0 for `per-embedding` of the empty subset, which is infeasible.
+def resolve_heads(heads: Heads, embeddings: Subset | None) -> int:
+    """Return the number of heads; 0 for `per-embedding` without embeddings, which is infeasible.
 
     >>> resolve_heads("per-embedding", ("day", "pos"))
     2
     >>> resolve_heads(6, ("day", "pos"))
     6
     """
-    return len(embeddings) if heads == PER_EMBEDDING else int(heads)
+    return len(embeddings or ()) if heads == PER_EMBEDDING else int(heads)
 
 
 def _whole_or_per_embedding(value: object) -> object:
@@ -101,34 +105,45 @@ def _whole_or_per_embedding(value: object) -> object:
     return value
 
 
-def _factors() -> Iterator[Factor]:
-    sections: tuple[tuple[Section, type[BaseModel]], ...] = (
-        ("model", MeantimeConfig),
-        ("training", TrainingConfig),
-        ("evaluation", EvaluationConfig),
-    )
-    for section, config in sections:
-        for name, info in config.model_fields.items():
-            if name in {"name", "embeddings"}:  # a study declares these with keys of their own
-                continue
-            # Annotated[...] only takes a literal list of metadata in a type checker's eyes.
-            annotation: Any = info.annotation
-            for constraint in info.metadata:
-                annotation = Annotated[annotation, constraint]
-            if name == "heads":
-                annotation = Annotated[Heads, BeforeValidator(_whole_or_per_embedding)]
-            yield Factor(name=name, section=section, default=info.default, annotation=annotation)
+def _annotation(name: str, info: FieldInfo) -> Any:  # noqa: ANN401
+    if name == "heads":
+        return Annotated[Heads, BeforeValidator(_whole_or_per_embedding)]
+    # Annotated[...] only takes a literal list of metadata in a type checker's eyes.
+    annotation: Any = info.annotation
+    for constraint in info.metadata:
+        annotation = Annotated[annotation, constraint]
+    return annotation
 
 
-def _by_name(factors: Iterable[Factor]) -> dict[str, Factor]:
-    named: dict[str, Factor] = {}
-    for factor in factors:
-        if factor.name in named:
-            message = f"two sections of model.config have a field named {factor.name}"
+def _factors() -> dict[str, Factor]:
+    found: dict[str, Factor] = {}
+
+    def declare(name: str, section: Section, info: FieldInfo, models: Iterable[str]) -> None:
+        annotation = _annotation(name, info)
+        known = found.get(name)
+        if known and (known.section, str(known.annotation)) != (section, str(annotation)):
+            message = f"model.config has two fields named {name} that mean different things"
             raise TypeError(message)
-        named[factor.name] = factor
-    return named
+        defaults = {**(known.defaults if known else {}), **dict.fromkeys(models, info.default)}
+        found[name] = Factor(name, section, defaults, annotation)
+
+    for model, config in MODELS.items():
+        for name, info in config.model_fields.items():
+            if name not in {"name", "embeddings"}:  # a study declares these with keys of their own
+                declare(name, "model", info, [model])
+    for name, info in TrainingConfig.model_fields.items():
+        readers = [m for m, config in MODELS.items() if name in config.training_factors]
+        declare(name, "training", info, readers)
+    for name, info in EvaluationConfig.model_fields.items():
+        declare(name, "evaluation", info, TIMED_MODELS if name == "target_time" else MODELS)
+    return found
 
 
-FACTORS: dict[str, Factor] = _by_name(_factors())
+FACTORS: dict[str, Factor] = _factors()
 """Every factor by name, in the order of `model.config`: the order of a plan's columns and cells."""
+
+READ: dict[str, tuple[str, ...]] = {
+    model: tuple(name for name, factor in FACTORS.items() if model in factor.defaults)
+    for model in MODELS
+}
+"""By model, the factors that some configuration of it reads."""

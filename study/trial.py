@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model.config import (
+    MODELS,
     RELATIVE_EMBEDDINGS,
     TIMED_EMBEDDINGS,
     DatasetConfig,
     EvaluationConfig,
-    MeantimeConfig,
     SyntheticConfig,
     TrainingConfig,
     TrialConfig,
 )
-from study.space import FACTORS, Subset, Value, canonical, label, resolve_heads
+from study.space import FACTORS, READ, Point, Subset, Value, canonical, label, resolve_heads
 
 SCHEME = 1
 """Version of the way ids are made; raised when the canonical text below changes its form."""
@@ -33,28 +33,33 @@ Effective = dict[str, Any]
 """`{dataset, evaluation, model, numerics, scheme, seed, training}`: plain and JSON-ready."""
 
 
-def unread(embeddings: Subset, factors: Mapping[str, Value]) -> frozenset[str]:
-    """Return the factors that nothing reads when these embeddings are trained so.
+def unread(model: str, embeddings: Subset | None, *, factors: Point) -> frozenset[str]:
+    """Return the factors that nothing reads when this model is trained so.
 
     Args:
-        embeddings: the subset.
-        factors: at least `dropout`, `epochs` and `patience`.
+        model: the model's name.
+        embeddings: the subset; None for a model without.
+        factors: a value for every factor that the model may read.
 
-    >>> few = {"dropout": 0.2, "epochs": 200, "patience": 20}
-    >>> sorted(unread(("pos", "con"), few))
+    >>> few = {"dropout": 0.2, "epochs": 200, "patience": 20, "loss": "softmax"}
+    >>> sorted(unread("meantime", ("pos", "con"), factors=few) & set(READ["meantime"]))
     ['frequency_base', 'relative_dropout', 'target_time', 'tau']
-    >>> sorted(unread(("sin",), {**few, "dropout": 0.0, "epochs": 20}))
-    ['patience', 'relative_dropout']
+    >>> few["epochs"] = 20
+    >>> sorted(unread("sasrec", None, factors=few) & set(READ["sasrec"]))
+    ['negatives', 'patience']
     """
-    names: set[str] = set()
-    if not any(name in RELATIVE_EMBEDDINGS for name in embeddings):
+    names = set(FACTORS).difference(READ[model])
+    of_meantime = embeddings or ()
+    if not any(name in RELATIVE_EMBEDDINGS for name in of_meantime):
         names |= {"tau", "frequency_base", "relative_dropout"}
-    if not any(name in TIMED_EMBEDDINGS for name in embeddings):
+    if not any(name in TIMED_EMBEDDINGS for name in of_meantime):
         names.add("target_time")
-    if factors["dropout"] == 0:
+    if factors.get("dropout") == 0:
         names.add("relative_dropout")
+    if factors.get("loss") == "softmax":
+        names.add("negatives")
     # The first epoch is the best so far, so patience can run out after `patience` more at least.
-    if float(factors["patience"]) >= float(factors["epochs"]):
+    if "patience" not in names and float(factors["patience"]) >= float(factors["epochs"]):
         names.add("patience")
     return frozenset(names)
 
@@ -82,14 +87,20 @@ class Trial:
         return str(self.effective["model"]["name"])
 
     @property
-    def embeddings(self) -> Subset:
-        """The subset in canonical order."""
-        return canonical(self.effective["model"]["embeddings"])
+    def embeddings(self) -> Subset | None:
+        """The subset in canonical order; None for a model without temporal embeddings."""
+        declared = self.effective["model"].get("embeddings")
+        return None if declared is None else canonical(declared)
 
     @property
     def label(self) -> str:
-        """The subset's label, e.g. `Day+Pos+Sin+Log`, or `none`."""
-        return label(self.embeddings)
+        """The subset's label, e.g. `Day+Pos+Sin+Log`, or `none`; empty for another model."""
+        return "" if self.embeddings is None else label(self.embeddings)
+
+    @property
+    def title(self) -> str:
+        """What is trained, in a word: the subset's label, or the model's name."""
+        return self.label or self.model
 
     @property
     def seed(self) -> int:
@@ -106,14 +117,18 @@ class Trial:
 
         An unread patience is the number of epochs, since its default might be less.
         """
-        training = self.effective["training"]
+        model, training = dict(self.effective["model"]), dict(self.effective["training"])
+        if self.embeddings is not None:
+            model["embeddings"] = self.embeddings
+        if "epochs" in training:
+            training.setdefault("patience", training["epochs"])
         dataset = dict(self.effective["dataset"])
         if "synthetic" in dataset:
             dataset["synthetic"] = SyntheticConfig(**dataset["synthetic"])
         return TrialConfig(
             dataset=DatasetConfig(**dataset),
-            model=MeantimeConfig(**{**self.effective["model"], "embeddings": self.embeddings}),
-            training=TrainingConfig(**{"patience": training["epochs"], **training}),
+            model=MODELS[self.model](**model),
+            training=TrainingConfig(**training),
             evaluation=EvaluationConfig(**self.effective["evaluation"]),
             seed=self.seed,
         )
@@ -133,21 +148,26 @@ class Arm:
         return Trial(id=_digest(text), effective={**self.shared, "seed": seed})
 
 
-def arm(dataset: DatasetConfig, embeddings: Subset, factors: Mapping[str, Value]) -> Arm:
+def arm(
+    dataset: DatasetConfig, model: str, *, embeddings: Subset | None = None, factors: Point
+) -> Arm:
     """Return the arm that these declared values come to.
 
     Args:
         dataset: the data set and its preparation.
-        embeddings: the subset in canonical order.
-        factors: a value for every name in `study.space.FACTORS`; heads as declared.
+        model: the model's name.
+        embeddings: the subset in canonical order; None for a model without.
+        factors: a value for every factor in `study.space.READ` of the model; heads as declared.
     """
-    unread_names = unread(embeddings, factors)
+    unread_names = unread(model, embeddings, factors=factors)
     sections: dict[str, dict[str, Any]] = {
         "dataset": _spelt_one_way(dataset.model_dump(mode="json", exclude_none=True)),
-        "model": {"name": MeantimeConfig().name, "embeddings": list(embeddings)},
+        "model": {"name": model},
         "training": {},
         "evaluation": {},
     }
+    if embeddings is not None:
+        sections["model"]["embeddings"] = list(embeddings)
     for section in ("model", "training", "evaluation"):
         read = {
             name: factors[name]
@@ -155,7 +175,8 @@ def arm(dataset: DatasetConfig, embeddings: Subset, factors: Mapping[str, Value]
             if factor.section == section and name not in unread_names
         }
         sections[section] |= _spelt_one_way(read)
-    sections["model"]["heads"] = resolve_heads(sections["model"]["heads"], embeddings)
+    if "heads" in sections["model"]:
+        sections["model"]["heads"] = resolve_heads(sections["model"]["heads"], embeddings)
     shared: Effective = {**sections, "numerics": NUMERICS, "scheme": SCHEME}
     members = [f'"{name}":{_canonical_json(shared[name])}' for name in sorted(shared)]
     split = sum(name < "seed" for name in shared)
@@ -172,10 +193,11 @@ def _spelt_one_way(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def effective(config: TrialConfig) -> Effective:
     """Return a configuration without the options that it does not read."""
-    factors = {
-        name: getattr(getattr(config, factor.section), name) for name, factor in FACTORS.items()
-    }
-    return arm(config.dataset, config.model.embeddings, factors).trial(config.seed).effective
+    model = config.model.name
+    factors = {name: getattr(getattr(config, FACTORS[name].section), name) for name in READ[model]}
+    embeddings = getattr(config.model, "embeddings", None)
+    made = arm(config.dataset, model, embeddings=embeddings, factors=factors)
+    return made.trial(config.seed).effective
 
 
 def trial_id(effective: Effective) -> str:

@@ -5,9 +5,9 @@ from textwrap import dedent
 
 import pytest
 
-from model.config import DatasetConfig, SyntheticConfig
+from model.config import MODELS, DatasetConfig, SyntheticConfig
 from model.errors import RequestError
-from study.definition import Resources, Study, known_keys, load_studies, study_named
+from study.definition import ModelChoice, Resources, Study, known_keys, load_studies, study_named
 from study.space import FACTORS, all_subsets
 
 SHIPPED = Path(__file__).parents[2] / "studies.yaml"
@@ -99,6 +99,7 @@ def test_a_definition_can_be_kept_as_json(tmp_path):
         "name": "first",
         "question": "Does it work?",
         "datasets": ["ml-100k", "toy"],
+        "models": {"meantime": {"embeddings": None, "grid": {}}},
         "embeddings": [["day", "log"], []],
         "grid": {"hidden": [16, 32], "dropout": [0.1], "weight_decay": [0.0, 1e-5]},
         "seeds": [0, 1],
@@ -549,13 +550,15 @@ def test_every_mapping_with_fixed_keys_is_known_to_the_advice():
 
 @pytest.mark.parametrize("name", FACTORS)
 def test_every_factor_can_be_a_default_and_be_swept(tmp_path, name):
-    value = FACTORS[name].default
+    model, value = next(iter(FACTORS[name].defaults.items()))
+    models = f"[{', '.join(dict.fromkeys(['meantime', model]))}]"
     text = dedent(
         f"""\
         datasets: {{a: {{defaults: {{{name}: {value}}}}}}}
         defaults: {{{name}: {value}}}
         studies:
-          s: {{question: q, datasets: a, embeddings: [[pos]], grid: {{{name}: [{value}]}}}}
+          s: {{question: q, datasets: a, models: {models}, embeddings: [[pos]],
+              grid: {{{name}: [{value}]}}}}
         """
     )
     file = load_studies(written(tmp_path, text))
@@ -597,3 +600,122 @@ def test_a_count_that_no_database_holds_is_refused_with_its_line(tmp_path):
     )
     with pytest.raises(RequestError, match=r"studies\.yaml:9: .*layers"):
         load_studies(path)
+
+
+MODELS_STUDY = """\
+datasets: {a: }
+studies:
+  s:
+    question: q
+    datasets: a
+    models:
+      meantime: {embeddings: [[log, day], none], grid: {heads: [2, 4]}}
+      sasrec: {grid: {dropout: [0.1, 0.5]}}
+      popularity:
+    grid: {hidden: [16, 32], dropout: 0.2, mask_probability: 0.3}
+"""
+
+
+def test_each_model_has_the_study_s_grid_and_its_own(tmp_path):
+    study = load_studies(written(tmp_path, MODELS_STUDY)).studies["s"]
+    assert tuple(study.models) == ("meantime", "sasrec", "popularity")
+    assert study.subsets("meantime") == (("day", "log"), ())
+    assert study.subsets("sasrec") == study.subsets("popularity") == (None,)
+    shared = {"hidden": (16, 32), "dropout": (0.2,)}
+    assert study.grid_of("meantime") == {**shared, "mask_probability": (0.3,), "heads": (2, 4)}
+    assert study.grid_of("sasrec") == {**shared, "dropout": (0.1, 0.5)}
+    assert study.grid_of("popularity") == {}
+
+
+@pytest.mark.parametrize("models", ["sasrec", "[sasrec]", "{sasrec: }", "{sasrec: {}}"])
+def test_one_model_may_be_written_in_four_ways(tmp_path, models):
+    text = f"datasets: {{a: }}\nstudies: {{s: {{question: q, datasets: a, models: {models}}}}}\n"
+    study = load_studies(written(tmp_path, text)).studies["s"]
+    assert study.models == {"sasrec": ModelChoice()}
+    assert study.embeddings is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "meantime: {embeddings: [[log, day], none], grid: {heads: [2, 4]}}",
+            "meantime:",
+            "s.yaml:3: studies.s.embeddings: this key must be given, it is missing; "
+            "add embeddings:",
+        ),
+        (
+            "    grid: {hidden",
+            "    embeddings: [[day]]\n    grid: {hidden",
+            "s.yaml:7: studies.s.models.meantime.embeddings: must be declared once, got it for "
+            "the study, too; remove one",
+        ),
+        (
+            "{grid: {dropout: [0.1, 0.5]}}",
+            "{embeddings: [[day]]}",
+            "s.yaml:8: studies.s.models.sasrec.embeddings: sasrec has no temporal embeddings, only "
+            "meantime has; remove it",
+        ),
+        (
+            "{grid: {dropout: [0.1, 0.5]}}",
+            "{grid: {tau: 60}}",
+            "s.yaml:8: studies.s.models.sasrec.grid.tau: sasrec does not read tau; remove it, or "
+            "give it to a model that does",
+        ),
+        (
+            "mask_probability: 0.3",
+            "history: 3",
+            "s.yaml:10: studies.s.grid.history: none of the study's models (meantime, sasrec, "
+            "popularity) reads it; remove it, it belongs to marank",
+        ),
+        (
+            "sasrec: {grid",
+            "sasrek: {grid",
+            "s.yaml:8: studies.s.models.sasrek: must be one of meantime, bert4rec, tisasrec, "
+            "sasrec, marank, item_knn, popularity, got 'sasrek'; did you mean sasrec?",
+        ),
+        (
+            "{grid: {dropout: [0.1, 0.5]}}",
+            "{gird: {dropout: [0.1, 0.5]}}",
+            "s.yaml:8: studies.s.models.sasrec.gird: unknown key; did you mean grid? known: "
+            "embeddings, grid",
+        ),
+    ],
+)
+def test_what_contradicts_the_models_is_said_with_its_line(tmp_path, old, new, said):
+    assert old in MODELS_STUDY
+    assert mistakes_of(tmp_path, MODELS_STUDY.replace(old, new)) == [said]
+
+
+@pytest.mark.parametrize(
+    ("models", "rule"),
+    [
+        ("[]", "must have at least one value"),
+        ("[sasrec, sasrec]", "must name each model once"),
+        ("3", "must be a list of models, or a mapping from models"),
+    ],
+)
+def test_models_of_another_form_are_refused(tmp_path, models, rule):
+    text = f"datasets: {{a: }}\nstudies: {{s: {{question: q, datasets: a, models: {models}}}}}\n"
+    assert f"studies.s.models: {rule}" in message_of(tmp_path, text)
+
+
+def test_a_study_may_name_every_model(tmp_path):
+    names = list(MODELS)
+    text = (
+        "datasets: {a: }\n"
+        f"studies: {{s: {{question: q, datasets: a, models: {names}, embeddings: [[day]]}}}}\n"
+    )
+    assert list(load_studies(written(tmp_path, text)).studies["s"].models) == names
+    assert len(names) == 7
+
+
+def test_embeddings_without_meantime_are_refused(tmp_path):
+    text = (
+        "datasets: {a: }\n"
+        "studies: {s: {question: q, datasets: a, models: sasrec, embeddings: [[day]]}}\n"
+    )
+    assert mistakes_of(tmp_path, text) == [
+        "s.yaml:2: studies.s.embeddings: belongs to meantime, which is not among the study's "
+        "models (sasrec); remove it"
+    ]

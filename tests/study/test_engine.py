@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from model.errors import RequestError
 from study.engine import reading, writing
+from study.schema import REVISION
 from tests.stored import ENVIRONMENT, fill, opened
 
 START = """
@@ -50,7 +51,8 @@ def test_another_version_s_schema_is_refused_and_left_alone(store_url, opening):
     engine = writing(store_url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE meantime_version SET version_num = '9999'"))
-    with pytest.raises(RequestError, match=r"revision 0002, and .* has revision 9999; use the"):
+    rule = rf"revision {REVISION}, and .* has revision 9999; use the"
+    with pytest.raises(RequestError, match=rule):
         opening(store_url)
     with engine.connect() as connection:
         found = connection.scalar(text("SELECT version_num FROM meantime_version"))

@@ -85,7 +85,14 @@ def test_cells_are_exactly_the_declared_product_in_a_fixed_order():
     )
     declared = product(("a", "b"), (("day",), ()), (16, 8), (0.1, 0.2), (1, 0))
     assert [
-        (cell.dataset, cell.embeddings, cell.hidden, cell.dropout, cell.seed) for cell in what.cells
+        (
+            cell.dataset,
+            cell.embeddings,
+            cell.factors["hidden"],
+            cell.factors["dropout"],
+            cell.seed,
+        )
+        for cell in what.cells
     ] == list(declared)
     assert [cell.index for cell in what.cells] == list(range(32))
     assert what.varying == ("hidden", "dropout")
@@ -177,7 +184,7 @@ def test_a_value_comes_from_the_study_then_the_dataset_then_the_file_then_the_mo
     assert (a.factors["max_len"], b.factors["max_len"]) == (30, 40)
     assert (a.factors["layers"], b.factors["layers"]) == (4, 4)
     assert (a.factors["batch"], b.factors["batch"]) == (8, 8)
-    assert a.factors["patience"] == FACTORS["patience"].default
+    assert a.factors["patience"] == FACTORS["patience"].defaults["meantime"]
     assert planned([("pos",)], datasets=("a", "b"), file=file).varying == ("layers", "max_len")
 
 
@@ -268,6 +275,82 @@ def test_the_json_form_shows_every_other_factor_that_varies():
     form = as_json(planned([("sin",)], tau=(1.0, 60.0), hidden=(16, 32), lr=1e-4))
     assert [cell["tau"] for cell in form["cells"]] == [1.0, 60.0, 1.0, 60.0]
     assert "lr" not in form["cells"][0]
+
+
+def of_models(models, **study) -> Plan:
+    fields = {"name": "s", "question": "q", "datasets": ("a",), **study}
+    return plan(Study(models=models, **fields), file_of("a", defaults={}))
+
+
+def test_a_factor_that_a_model_never_reads_makes_no_cells():
+    what = of_models(
+        ("meantime", "sasrec", "popularity"),
+        embeddings=(("pos",), ()),
+        grid={"hidden": (16, 32), "heads": (2, 4), "mask_probability": (0.1, 0.2)},
+        seeds=(0, 1),
+    )
+    # (2 subsets x 8 points) + (hidden x heads) + 1, each with 2 seeds
+    assert counts(what) == (2 * (2 * 8 + 4 + 1), 0, 0, 2 * (2 * 8 + 4 + 1))
+    assert Counter(cell.model for cell in what.cells) == {
+        "meantime": 32,
+        "sasrec": 8,
+        "popularity": 2,
+    }
+    (last,) = {cell.label for cell in what.cells if cell.model == "popularity"}
+    assert last == ""
+    assert what.cells[-1].factors == {"repeats": "excluded"}
+    assert what.cells[-1].heads is None
+    assert what.varying == ("hidden", "heads", "mask_probability")
+    assert what.no_ops == ()
+
+
+def test_a_model_s_own_grid_replaces_the_study_s_values():
+    what = of_models(
+        {"meantime": {"embeddings": (("pos",),)}, "bert4rec": {"grid": {"heads": (1, 2, 4)}}},
+        grid={"heads": 2, "hidden": 16},
+    )
+    assert [(cell.model, cell.label, cell.heads) for cell in what.cells] == [
+        ("meantime", "Pos", 2),
+        ("bert4rec", "", 1),
+        ("bert4rec", "", 2),
+        ("bert4rec", "", 4),
+    ]
+
+
+def test_the_heads_of_models_without_embeddings_share_their_channels_evenly():
+    what = of_models(("sasrec",), grid={"hidden": (16,), "heads": (2, 6, "per-embedding")})
+    assert [(cell.heads, cell.reason) for cell in what.cells] == [
+        (2, ""),
+        (
+            6,
+            "hidden must be a multiple of the number of heads, got hidden=16 and heads=6; "
+            "use heads of 1, 2, 4, 8, 16",
+        ),
+        (
+            "per-embedding",
+            "heads: per-embedding counts temporal embeddings, which only meantime has; "
+            "give an integer number of heads",
+        ),
+    ]
+
+
+def test_the_json_form_names_models_and_has_nulls_for_what_they_lack():
+    form = as_json(of_models(("sasrec", "popularity"), grid={"loss": ("binary", "softmax")}))
+    shown = [
+        (cell["model"], cell["embeddings"], cell["hidden"], cell["heads"], cell["loss"])
+        for cell in form["cells"]
+    ]
+    assert shown == [
+        ("sasrec", None, 64, 2, "binary"),
+        ("sasrec", None, 64, 2, "softmax"),
+        ("popularity", None, None, None, None),
+    ]
+
+
+def test_a_sweep_that_another_model_does_not_read_is_no_no_op_but_one_that_none_reads_is():
+    grid = {"negatives": (1, 5), "loss": "softmax"}
+    (no_op,) = of_models(("sasrec", "popularity"), grid=grid).no_ops
+    assert (no_op.factor, no_op.subsets, no_op.everywhere) == ("negatives", ("sasrec",), True)
 
 
 @settings(max_examples=30, deadline=None)

@@ -10,7 +10,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, make_url
 
 import study.migrations
-from model.config import DatasetConfig, EvaluationConfig, MeantimeConfig, TrainingConfig
+from model.config import MODELS, DatasetConfig, EvaluationConfig, TrainingConfig
 from study.engine import reading, revision, writing
 from study.migrations.ours import ours
 from study.schema import RESULT_METRICS, REVISION, VERSION_TABLE, Base, DatasetRow, TrialRow
@@ -41,20 +41,19 @@ def test_the_declared_revision_is_the_last_migration():
 
 
 def test_every_option_of_a_trial_has_a_column():
-    declared = [
-        "dataset" if section is DatasetConfig and name == "name" else name
-        for section in (DatasetConfig, MeantimeConfig, TrainingConfig, EvaluationConfig)
+    declared = {
+        {DatasetConfig: "dataset"}.get(section, "model") if name == "name" else name
+        for section in (DatasetConfig, *MODELS.values(), TrainingConfig, EvaluationConfig)
         for name in section.model_fields
-        if not (section is MeantimeConfig and name == "name")
-    ]
-    assert len(declared) == 5 + 9 + 8 + 2
+    }
+    assert len(declared) == 5 + (1 + 9 + 6) + 8 + 2
     assert set(declared) <= set(TrialRow.__table__.c.keys())
     assert set(declared) <= set(RESULTS.c.keys())
 
 
 def test_the_view_has_the_columns_that_readers_are_promised():
     assert RESULTS.c.keys() == [
-        *("trial", "study", "stage", "dataset"),
+        *("trial", "study", "dataset"),
         *FACTOR_COLUMNS,
         *("state", "failure", "best_epoch", "epochs_trained", "stopped_by"),
         *RESULT_METRICS,

@@ -61,7 +61,7 @@ def test_every_wrong_setting_is_said_at_once(file):
     assert len(lines) == 7
     assert "--set dataset: a data set must be declared in" in message
     assert "got 'tyo'; did you mean toy? known: toy, ml-100k" in message
-    assert "--set hiden: a key must be dataset, embeddings, seed or a factor" in message
+    assert "--set hiden: a key must be dataset, model, embeddings, seed or a factor" in message
     assert "did you mean hidden?" in message
     assert "--set lr: must be a number, got 'fast'; write it in digits" in message
     assert "--set embeddings: must be one of day, pos, con, sin, exp, log, got 'dya'" in message
@@ -85,4 +85,20 @@ def test_a_network_that_cannot_be_built_says_the_rule_and_legal_values(file):
     assert refusal(file, "dataset=toy", "embeddings=day+pos+log", "heads=2") == (
         "each embedding owns one head: 3 embeddings need at least 3 heads, got heads=2; "
         "use heads >= 3 or per-embedding"
+    )
+
+
+def test_another_model_takes_its_own_defaults_and_no_embeddings(file):
+    trial = single_trial(file, ["dataset=toy", "model=sasrec", "heads=2", "loss=softmax"])
+    assert (trial.model, trial.embeddings, trial.title) == ("sasrec", None, "sasrec")
+    assert (trial.factors["max_len"], trial.factors["loss"]) == (8, "softmax")
+    assert "--set embeddings: belongs to meantime" in refusal(
+        file, "dataset=toy", "model=sasrec", "embeddings=day"
+    )
+    assert refusal(file, "dataset=toy", "model=bert4rec", "heads=2", "loss=softmax") == (
+        "--set loss: none of the study's models (bert4rec) reads it; remove it, it belongs to "
+        "tisasrec, sasrec"
+    )
+    assert "--set model: must be one of meantime, bert4rec" in refusal(
+        file, "dataset=toy", "model=sasrek"
     )

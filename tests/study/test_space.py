@@ -4,15 +4,10 @@ from math import comb
 
 import pytest
 
-from model.config import (
-    EMBEDDINGS,
-    EvaluationConfig,
-    MeantimeConfig,
-    TrainingConfig,
-    TrialConfig,
-)
+from model.config import EMBEDDINGS, MODELS, EvaluationConfig, TrainingConfig, TrialConfig
 from study.space import (
     FACTORS,
+    READ,
     all_subsets,
     as_heads,
     canonical,
@@ -22,17 +17,30 @@ from study.space import (
 
 
 def test_every_field_of_a_trial_that_a_study_can_vary_is_a_factor():
-    fields = {*MeantimeConfig.model_fields, *TrainingConfig.model_fields}
-    fields |= set(EvaluationConfig.model_fields)
+    fields = {name for config in MODELS.values() for name in config.model_fields}
+    fields |= {*TrainingConfig.model_fields, *EvaluationConfig.model_fields}
     assert set(FACTORS) == fields - {"name", "embeddings"}
-    assert len(FACTORS) == 18
+    assert len(FACTORS) == 24
 
 
-def test_a_factor_knows_its_section_and_default():
+def test_a_factor_knows_its_section_and_by_model_its_default():
     for name, factor in FACTORS.items():
-        section = TrialConfig.model_fields[factor.section].annotation
-        assert section.model_fields[name].default == factor.default
-    assert (FACTORS["lr"].section, FACTORS["lr"].default) == ("training", 1e-3)
+        for model, default in factor.defaults.items():
+            section = {"model": MODELS[model]}.get(
+                factor.section, TrialConfig.model_fields[factor.section].annotation
+            )
+            assert section.model_fields[name].default == default
+    assert FACTORS["heads"].defaults == {"meantime": 4, "bert4rec": 2, "tisasrec": 2, "sasrec": 2}
+    assert (FACTORS["lr"].section, FACTORS["lr"].defaults["sasrec"]) == ("training", 1e-3)
+
+
+def test_models_read_different_factors():
+    assert READ["popularity"] == ("repeats",)
+    assert READ["item_knn"] == ("max_len", "neighbours", "decay", "repeats")
+    assert "mask_probability" in READ["bert4rec"]
+    assert "mask_probability" not in READ["sasrec"]
+    assert "train_window" not in READ["marank"]
+    assert [model for model in MODELS if "target_time" in READ[model]] == ["meantime"]
 
 
 def test_there_are_63_subsets_small_before_large_and_all_different():
@@ -53,7 +61,13 @@ def test_labels_are_in_canonical_order_and_unique():
 
 @pytest.mark.parametrize(
     ("heads", "subset", "n"),
-    [(6, ("day",), 6), ("per-embedding", ("day", "log"), 2), ("per-embedding", (), 0), (2, (), 2)],
+    [
+        (6, ("day",), 6),
+        ("per-embedding", ("day", "log"), 2),
+        ("per-embedding", (), 0),
+        (2, (), 2),
+        ("per-embedding", None, 0),
+    ],
 )
 def test_heads_resolve_to_a_number(heads, subset, n):
     assert resolve_heads(as_heads(heads), subset) == n

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.config import (
+    MODELS,
     DatasetConfig,
     EvaluationConfig,
     MeantimeConfig,
@@ -14,11 +15,11 @@ from model.config import (
     TrainingConfig,
     TrialConfig,
 )
-from study.space import FACTORS, all_subsets
+from study.space import FACTORS, READ, all_subsets
 from study.trial import NUMERICS, SCHEME, arm, effective, trial_id, unread
 
 DATASET = DatasetConfig(name="ml-100k")
-DEFAULTS = {name: factor.default for name, factor in FACTORS.items()} | {"heads": 6}
+DEFAULTS = {name: FACTORS[name].defaults["meantime"] for name in READ["meantime"]} | {"heads": 6}
 FULL = ("day", "pos", "con", "sin", "exp", "log")
 
 OTHER = {
@@ -41,11 +42,32 @@ OTHER = {
     "target_time": "last",
     "repeats": "allowed",
 }
-"""For every factor a legal value that is not its default."""
+"""For every factor of MEANTIME a legal value that is not its default."""
+
+OTHER_MODELS = {
+    "loss": "softmax",
+    "negatives": 5,
+    "max_interval": 64,
+    "history": 4,
+    "neighbours": 20,
+    "decay": 0.1,
+    "heads": 4,
+}
+"""The same for factors that only other models read, and for a number of heads that divides h."""
 
 
 def id_of(embeddings=FULL, *, seed=0, dataset=DATASET, **factors):
-    return arm(dataset, embeddings, DEFAULTS | factors).trial(seed).id
+    return made(embeddings, seed=seed, dataset=dataset, **factors).id
+
+
+def made(embeddings=FULL, *, seed=0, dataset=DATASET, **factors):
+    return arm(dataset, "meantime", embeddings=embeddings, factors=DEFAULTS | factors).trial(seed)
+
+
+def of_model(model, *, seed=0, **factors):
+    values = {name: FACTORS[name].defaults[model] for name in READ[model]} | factors
+    embeddings = FULL[:2] if model == "meantime" else None
+    return arm(DATASET, model, embeddings=embeddings, factors=values).trial(seed)
 
 
 def test_an_id_is_pinned_so_that_stored_results_stay_findable():
@@ -55,16 +77,16 @@ def test_an_id_is_pinned_so_that_stored_results_stay_findable():
 
 
 def test_an_id_is_the_hash_of_canonical_json_whichever_way_it_is_made():
-    made = arm(DATASET, ("day", "log"), DEFAULTS).trial(7)
-    assert made.id == trial_id(made.effective)
-    assert trial_id(json.loads(json.dumps(made.effective))) == made.id
-    assert len(made.id) == 16
-    assert int(made.id, 16) >= 0
+    trial = made(("day", "log"), seed=7)
+    assert trial.id == trial_id(trial.effective)
+    assert trial_id(json.loads(json.dumps(trial.effective))) == trial.id
+    assert len(trial.id) == 16
+    assert int(trial.id, 16) >= 0
 
 
-@pytest.mark.parametrize("name", FACTORS)
+@pytest.mark.parametrize("name", READ["meantime"])
 def test_every_factor_that_is_read_changes_the_id(name):
-    assert set(OTHER) == set(FACTORS)
+    assert set(OTHER) == set(READ["meantime"])
     assert OTHER[name] != DEFAULTS[name]
     assert id_of(**{name: OTHER[name]}) != id_of()
 
@@ -85,10 +107,10 @@ def test_seed_subset_dataset_and_preparation_change_the_id():
 
 @pytest.mark.parametrize("version", ["scheme", "numerics"])
 def test_the_versions_of_scheme_and_numerics_are_part_of_the_id(version):
-    made = arm(DATASET, FULL, DEFAULTS).trial(0)
-    now = made.effective[version]
+    trial = made()
+    now = trial.effective[version]
     assert now == {"scheme": SCHEME, "numerics": NUMERICS}[version]
-    assert trial_id({**made.effective, version: now + 1}) != made.id
+    assert trial_id({**trial.effective, version: now + 1}) != trial.id
 
 
 @pytest.mark.parametrize(
@@ -104,11 +126,12 @@ def test_the_versions_of_scheme_and_numerics_are_part_of_the_id(version):
     ],
 )
 def test_options_that_nothing_reads_leave_the_id_alone(embeddings, given, idle):
-    assert unread(embeddings, {**DEFAULTS, **given}) == idle
+    known = unread("meantime", embeddings, factors={**DEFAULTS, **given})
+    assert known & set(READ["meantime"]) == idle
     base = id_of(embeddings, **given)
     unchanged = {
         name
-        for name in FACTORS
+        for name in READ["meantime"]
         if name not in ("dropout", "epochs")
         and id_of(embeddings, **{**given, name: OTHER[name]}) == base
     }
@@ -116,7 +139,7 @@ def test_options_that_nothing_reads_leave_the_id_alone(embeddings, given, idle):
 
 
 def test_an_unread_patience_lets_every_epoch_be_trained():
-    trial = arm(DATASET, FULL, {**DEFAULTS, "epochs": 50, "patience": 60}).trial(0)
+    trial = made(epochs=50, patience=60)
     assert trial.config().training.patience == 50
 
 
@@ -142,33 +165,73 @@ def test_per_embedding_and_the_same_number_of_heads_are_one_trial():
     changed=st.sets(st.sampled_from(sorted(set(OTHER) - {"heads"}))),
 )
 def test_a_configuration_survives_the_way_to_an_effective_one_and_back(subset, seed, changed):
-    made = arm(DATASET, subset, DEFAULTS | {name: OTHER[name] for name in changed}).trial(seed)
-    config = made.config()
-    assert effective(config) == made.effective
+    trial = made(subset, seed=seed, **{name: OTHER[name] for name in changed})
+    config = trial.config()
+    assert effective(config) == trial.effective
     assert (config.model.embeddings, config.seed) == (subset, seed)
-    for name, value in made.factors.items():
+    for name, value in trial.factors.items():
         if value is not None:
             assert getattr(getattr(config, FACTORS[name].section), name) == value
 
 
 def test_a_trial_says_what_it_is():
-    made = arm(DATASET, ("day", "pos"), DEFAULTS | {"heads": "per-embedding"}).trial(3)
-    assert (made.dataset, made.model, made.label, made.seed) == (
+    trial = made(("day", "pos"), seed=3, heads="per-embedding")
+    assert (trial.dataset, trial.model, trial.label, trial.seed) == (
         "ml-100k",
         "meantime",
         "Day+Pos",
         3,
     )
-    assert made.embeddings == ("day", "pos")
-    assert made.factors["heads"] == 2
-    assert made.factors["tau"] is None
-    assert list(made.factors) == list(FACTORS)
+    assert trial.embeddings == ("day", "pos")
+    assert trial.factors["heads"] == 2
+    assert trial.factors["tau"] is None
+    assert list(trial.factors) == list(FACTORS)
 
 
 def test_a_synthetic_dataset_survives_the_way_back():
     synthetic = DatasetConfig(name="toy", synthetic=SyntheticConfig(recipe="order", users=9))
-    assert arm(synthetic, ("pos",), DEFAULTS).trial(0).config().dataset == synthetic
+    assert made(("pos",), dataset=synthetic).config().dataset == synthetic
 
 
 def test_the_default_network_is_a_legal_trial():
     assert effective(TrialConfig(dataset=DATASET))["model"]["heads"] == MeantimeConfig().heads
+
+
+def test_every_model_has_trials_of_its_own():
+    trials = {model: of_model(model) for model in MODELS}
+    assert len({trial.id for trial in trials.values()}) == len(MODELS) == 7
+    for model, trial in trials.items():
+        config = trial.config()
+        assert (trial.model, config.model.name) == (model, model)
+        assert isinstance(config.model, MODELS[model])
+        assert effective(config) == trial.effective
+        assert (trial.embeddings is None) == (model != "meantime")
+    assert (trials["sasrec"].label, trials["sasrec"].title) == ("", "sasrec")
+    assert trials["meantime"].title == "Day+Pos"
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [(m, n) for m in MODELS if m != "meantime" for n in READ[m]]
+)
+def test_every_factor_that_another_model_reads_changes_its_id(model, name):
+    other = {**OTHER, **OTHER_MODELS}[name]
+    changes = of_model(model, **{name: other}).id != of_model(model).id
+    assert changes == (name != "target_time")
+
+
+def test_what_a_model_does_not_read_is_no_part_of_it():
+    assert set(of_model("popularity").effective["training"]) == set()
+    assert of_model("popularity").factors == {
+        name: "excluded" if name == "repeats" else None for name in FACTORS
+    }
+    sasrec = of_model("sasrec").effective
+    assert "embeddings" not in sasrec["model"]
+    assert "mask_probability" not in sasrec["training"]
+    assert (
+        of_model("sasrec", loss="softmax", negatives=9).id == of_model("sasrec", loss="softmax").id
+    )
+
+
+def test_a_seed_is_part_of_the_id_even_where_nothing_is_drawn():
+    # So that every seed of a study has its floor: comparisons are paired by seed.
+    assert of_model("popularity", seed=0).id != of_model("popularity", seed=1).id
