@@ -1,5 +1,6 @@
 """What one trial reports: plain frozen values that travel between processes and outlive torch."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,12 @@ class MetricValue:
     protocol: Protocol
     metric: str
     value: float
+
+
+def selected(metrics: Iterable[MetricValue]) -> float | None:
+    """Return the number that the best epoch is chosen by, if it is among the metrics."""
+    key = ("validation", "popular-100", SELECTED_BY)
+    return next((m.value for m in metrics if (m.split, m.protocol, m.metric) == key), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,15 @@ class Failed:
     traceback: str = ""
 
 
-Event = Started | EpochEnded | Completed | Failed
+@dataclass(frozen=True, slots=True)
+class Censored:
+    """The trial was stopped after this epoch because others of its race did better."""
+
+    trial_id: str
+    epoch: int
+
+
+Event = Started | EpochEnded | Completed | Failed | Censored
 
 
 def device_of(resources: Resources) -> str:

@@ -15,7 +15,7 @@ from model.config import DatasetConfig
 from model.data.prepare import PreparedData, load_prepared
 from model.errors import RequestError
 from study.dispatch import Datasets, Dispatcher
-from study.execute import Completed, EpochEnded, Event, Failed, Failure, Started
+from study.execute import Censored, Completed, EpochEnded, Event, Failed, Failure, Started
 from study.plan import Plan
 from study.store import Store
 from study.trial import Trial
@@ -51,6 +51,7 @@ class Outcome:
     """What became of the trials that a launch dispatched."""
 
     completed: int = 0
+    censored: int = 0
     failed: dict[str, Failed] = field(default_factory=dict)
     interrupted: bool = False
 
@@ -173,6 +174,9 @@ class _Recorder:
                 self._store.complete(trial_id, attempt, result, fingerprint=fingerprint)
                 del self._attempts[trial_id]  # not before the store has it
                 self._outcome.completed += 1
+            case Censored(trial_id, epoch):
+                self._store.censor(trial_id, self._attempts.pop(trial_id), epoch=epoch)
+                self._outcome.censored += 1
             case Failed(trial_id, failure, message, trace):
                 # A worker can die before it could say that it started.
                 if trial_id not in self._attempts:

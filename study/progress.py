@@ -1,7 +1,7 @@
 """The live picture of a launch: done, running, pending, failed, time left, best validation."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -9,8 +9,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from model.results import SELECTED_BY, MetricValue
-from study.execute import Completed, EpochEnded, Event, Failed, Started
+from model.results import selected
+from study.execute import Censored, Completed, EpochEnded, Event, Failed, Started
 from study.plan import Plan
 from study.trial import Trial
 
@@ -50,6 +50,7 @@ class Progress:
         self._started = clock()
         self._running: dict[str, tuple[float, str]] = {}
         self._seconds: list[float] = []
+        self._censored = 0
         self._failed: dict[str, Failed] = {}
         self._best: tuple[float, str] | None = None
         self._live: Live | None = None
@@ -75,7 +76,7 @@ class Progress:
                 self._failed.pop(trial_id, None)
             case EpochEnded(trial_id, report):
                 began, _ = self._running.get(trial_id, (now, ""))
-                value = _selection(report.metrics)
+                value = selected(report.metrics)
                 said = "" if value is None else f", validation NDCG@10 {value:.4f}"
                 self._running[trial_id] = (began, f"epoch {report.epoch}{said}")
                 if value is not None and (self._best is None or value > self._best[0]):
@@ -83,11 +84,15 @@ class Progress:
             case Completed(trial_id, result):
                 self._running.pop(trial_id, None)
                 self._seconds.append(result.seconds)
-                value = _selection(result.metrics)
+                value = selected(result.metrics)
                 self._say(
                     f"{self._label(trial_id)}: validation NDCG@10 {value or 0:.4f} at epoch "
                     f"{result.best_epoch} of {result.epochs}, {result.seconds:.1f} s"
                 )
+            case Censored(trial_id, epoch):
+                self._running.pop(trial_id, None)
+                self._censored += 1
+                self._say(f"{self._label(trial_id)}: stopped early after epoch {epoch}")
             case Failed(trial_id, failure, message):
                 self._running.pop(trial_id, None)
                 self._failed[trial_id] = event
@@ -95,8 +100,8 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Trials complete now, those of earlier launches included."""
-        return self._complete_before + len(self._seconds)
+        """Trials that need nothing more, those of earlier launches included."""
+        return self._complete_before + len(self._seconds) + self._censored
 
     @property
     def seconds(self) -> float:
@@ -134,12 +139,6 @@ class Progress:
             rows.add_row(Text("  " + self._label(trial_id)), "", "")
         bar = ProgressBar(total=max(1, self._total), completed=self.done, width=60)
         return Group(bar, counts, rows)
-
-
-def _selection(metrics: Iterable[MetricValue]) -> float | None:
-    """Return the number that the best epoch is chosen by, if it is among the metrics."""
-    key = ("validation", "popular-100", SELECTED_BY)
-    return next((m.value for m in metrics if (m.split, m.protocol, m.metric) == key), None)
 
 
 def trial_name(trial: Trial, plan: Plan) -> str:

@@ -36,19 +36,24 @@ import ray
 from ray import tune
 from ray.tune.experiment import Trial as RayTrial
 from ray.tune.progress_reporter import TrialProgressCallback
+from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from model.config import DatasetConfig
 from model.data.prepare import PreparedData
 from model.errors import RequestError
+from model.results import selected
 from study.definition import Resources
 from study.dispatch import Datasets
 from study.execute import (
+    Censored,
     Completed,
+    EpochEnded,
     Event,
     Failed,
     execute,
 )
+from study.supply import Race, Supply, supply_of
 from study.trial import Trial
 
 ANSWER_SECONDS = 5.0
@@ -85,7 +90,11 @@ class RayDispatcher:
         self._max_concurrent = max_concurrent
 
     def dispatch(
-        self, trials: Sequence[Trial], datasets: Datasets, *, on_event: Callable[[Event], None]
+        self,
+        trials: Sequence[Trial] | Supply,
+        datasets: Datasets,
+        *,
+        on_event: Callable[[Event], None],
     ) -> None:
         """Run every trial once; the first Ctrl-C ends the dispatch within seconds."""
         with (
@@ -98,9 +107,11 @@ class RayDispatcher:
             interrupt.arm()  # Ray has put its own handler in place
             interrupt.check()
             slots = _slots(self._resources)
-            at_once = min(slots, len(trials), self._max_concurrent or slots)
-            receiver = _Receiver(trials, on_event=on_event, interrupt=interrupt)
-            searcher = ConcurrencyLimiter(_DeclaredTrials(trials), max_concurrent=at_once)
+            supply = supply_of(trials)
+            at_once = min(slots, supply.most, self._max_concurrent or slots)
+            races = _Races(supply)
+            receiver = _Receiver(races, on_event=on_event, interrupt=interrupt)
+            searcher = ConcurrencyLimiter(_Supplied(supply, receiver), max_concurrent=at_once)
             references = {config: ray.put(data) for config, data in datasets.items()}
             trainable = tune.with_parameters(
                 _train_in_worker, datasets=references, resources=self._resources
@@ -108,7 +119,9 @@ class RayDispatcher:
             demand = {"cpu": self._resources.cpus, "gpu": self._resources.gpus}
             tuner = tune.Tuner(
                 tune.with_resources(trainable, demand),
-                tune_config=tune.TuneConfig(search_alg=searcher, num_samples=-1, reuse_actors=True),
+                tune_config=tune.TuneConfig(
+                    search_alg=searcher, scheduler=races, num_samples=-1, reuse_actors=True
+                ),
                 run_config=tune.RunConfig(
                     name="launch", storage_path=folder, verbose=0, callbacks=[receiver]
                 ),
@@ -141,20 +154,25 @@ def _train_in_worker(
     execute(trial, data, resources=resources, emit=lambda event: tune.report({"event": event}))
 
 
-class _DeclaredTrials(Searcher):
-    """Suggests exactly the given trials, in order, once each."""
+class _Supplied(Searcher):
+    """Suggests what the supply hands out, and tells the receiver to expect it."""
 
-    def __init__(self, trials: Sequence[Trial]) -> None:
+    def __init__(self, supply: Supply, receiver: "_Receiver") -> None:
         super().__init__(metric="training_iteration", mode="max")
-        self._remaining = list(reversed(trials))
+        self._supply = supply
+        self._receiver = receiver
 
     def suggest(self, trial_id: str) -> Any:
-        return {"trial": self._remaining.pop()} if self._remaining else Searcher.FINISHED
+        trial = self._supply.take()
+        if trial is not None:
+            self._receiver.expect(trial)
+            return {"trial": trial}
+        return Searcher.FINISHED if self._supply.finished else None  # None: ask again later
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Nothing is learned from a result: the trials are declared."""
+        """The supply learns from events."""
 
     # Tune saves searchers to resume them; ours resumes from the results database.
     def save(self, checkpoint_path: str) -> None:
@@ -167,6 +185,70 @@ class _DeclaredTrials(Searcher):
         return {}
 
 
+class _Races(FIFOScheduler):
+    """Stops trials by Ray's asynchronous successive halving, one of its schedulers a race.
+
+    Tune's own scheduler would compare all trials of a launch with each other, and its brackets
+    are drawn from numpy's global generator.
+    """
+
+    def __init__(self, supply: Supply) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._supply = supply
+        self._rules: dict[str, AsyncHyperBandScheduler] = {}
+        self.stopped: set[str] = set()
+
+    def on_trial_result(self, tune_controller: Any, trial: RayTrial, result: dict[str, Any]) -> str:
+        event = result.get("event")
+        if not isinstance(event, EpochEnded):
+            return TrialScheduler.CONTINUE
+        race = self._supply.race(trial.config["trial"])
+        value = selected(event.report.metrics)
+        # At the last epoch nothing is left to save, and the trial is about to give its result.
+        if race is None or value is None or event.report.epoch >= race.last:
+            return TrialScheduler.CONTINUE
+        decision = _compared(self._rule(race), event.trial_id, event.report.epoch, value)
+        if decision == TrialScheduler.STOP:
+            self.stopped.add(event.trial_id)
+        return decision
+
+    def _rule(self, race: Race) -> AsyncHyperBandScheduler:
+        """Return the race's scheduler; a new one sees what ran in earlier launches first."""
+        if race.name not in self._rules:
+            rule = AsyncHyperBandScheduler(
+                time_attr="epoch",
+                metric="value",
+                mode="max",
+                grace_period=race.first,
+                reduction_factor=race.reduction,
+                max_t=max(race.last, race.first),
+            )
+            for trial_id, course in self._supply.run_before(race).items():
+                for epoch, value in course:
+                    if epoch < race.last:
+                        _compared(rule, trial_id, epoch, value)
+            self._rules[race.name] = rule
+        return self._rules[race.name]
+
+    # Tune pickles its schedulers with its state; the live object is the one that is used.
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class _Runner:
+    """What Ray's rule reads of a trial: an id, ours, so that a second attempt counts once."""
+
+    def __init__(self, trial_id: str) -> None:
+        self.trial_id = trial_id
+
+
+def _compared(rule: Any, trial_id: str, epoch: int, value: float) -> str:
+    """Enter one epoch of a trial into a race and return Ray's decision."""
+    runner = _Runner(trial_id)
+    rule.on_trial_add(None, runner)
+    return str(rule.on_trial_result(None, runner, {"epoch": epoch, "value": value}))
+
+
 class _Receiver(TrialProgressCallback):
     """Hands what workers report to the driver, and turns a dead worker into `Failed`.
 
@@ -175,16 +257,21 @@ class _Receiver(TrialProgressCallback):
 
     def __init__(
         self,
-        trials: Sequence[Trial],
+        races: _Races,
         *,
         on_event: Callable[[Event], None],
         interrupt: "_Interrupt",
     ) -> None:
         super().__init__()
-        self._open = {trial.id for trial in trials}
+        self._open: set[str] = set()
+        self._races = races
         self._on_event = on_event
         self._interrupt = interrupt
         self.undelivered: Exception | None = None
+
+    def expect(self, trial: Trial) -> None:
+        """Keep the trial open until its end is reported."""
+        self._open.add(trial.id)
 
     def on_trial_result(
         self,
@@ -199,6 +286,8 @@ class _Receiver(TrialProgressCallback):
         result.pop("config", None)
         if event is not None:
             self._deliver(event)
+        if isinstance(event, EpochEnded) and event.trial_id in self._races.stopped:
+            self._deliver(Censored(event.trial_id, event.report.epoch))
 
     def on_trial_error(
         self, iteration: int, trials: list[RayTrial], trial: RayTrial, **_: Any
@@ -226,7 +315,7 @@ class _Receiver(TrialProgressCallback):
             self._deliver(Failed(trial_id, "lost", "Ray ended the trial without a report"))
 
     def _deliver(self, event: Event) -> None:
-        if isinstance(event, (Completed, Failed)):
+        if isinstance(event, (Completed, Failed, Censored)):
             if event.trial_id not in self._open:
                 return
             self._open.discard(event.trial_id)

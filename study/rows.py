@@ -69,6 +69,7 @@ def cell_row(cell: Cell, study: str, *, others: Sequence[str]) -> Row:
         "weight_decay": cell.factors.get("weight_decay"),
         "seed": cell.seed,
         "others": json.dumps({name: cell.factors.get(name) for name in others}),
+        "stage": "final",
         "state": cell.state,
         "reason": cell.reason or None,
         "trial": cell.trial_id,

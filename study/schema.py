@@ -31,15 +31,16 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from model.results import PROTOCOLS, Protocol, Split
 
-REVISION = "0002"
+REVISION = "0003"
 """The migration that these tables and the view correspond to."""
 
 VERSION_TABLE = "meantime_version"
 """Alembic's table, of our own: Optuna uses `alembic_version` in the same database."""
 
 TRIAL_STATES = ("pending", "running", "complete", "failed", "censored")
-CELL_STATES = ("feasible", "infeasible", "duplicate")
-ATTEMPT_STATES = ("running", "complete", "failed")
+CELL_STATES = ("feasible", "infeasible", "duplicate", "unasked")
+CELL_STAGES = ("screen", "final")
+ATTEMPT_STATES = ("running", "complete", "failed", "censored")
 FAILURES = ("oom", "diverged", "error", "lost", "cancelled")
 
 SUMMARY_METRICS = ("ndcg@5", "ndcg@10", "recall@5", "recall@10", "mrr")
@@ -217,7 +218,7 @@ class TrialRow(Base):
         CheckConstraint("length(id) = 16", name="id"),
         _one_of("state", TRIAL_STATES),
         CheckConstraint(
-            "(state IN ('complete', 'censored')) = (result_attempt IS NOT NULL)",
+            "(state = 'complete') = (result_attempt IS NOT NULL)",
             name="result_attempt",
         ),
     )
@@ -242,14 +243,18 @@ class CellRow(Base):
     seed: Mapped[int] = mapped_column(BigInteger)
     others: Mapped[str]
     """JSON of the other factors that the study declares, by name."""
+    stage: Mapped[str]
+    """`final` cells enter comparisons; those of `screen` only choose what is confirmed."""
     state: Mapped[str]
+    """`unasked`: its point is chosen when the results before it are known."""
     reason: Mapped[str | None]
     """The rule that makes it infeasible, or what it repeats."""
     trial: Mapped[str | None] = mapped_column(ForeignKey("trial.id"), index=True)
 
     __table_args__ = (
         _one_of("state", CELL_STATES),
-        CheckConstraint("(state = 'infeasible') = (trial IS NULL)", name="trial"),
+        _one_of("stage", CELL_STAGES),
+        CheckConstraint("(state IN ('infeasible', 'unasked')) = (trial IS NULL)", name="trial"),
         Index(
             "ix_cell_one_feasible_per_trial",
             "study",

@@ -380,6 +380,51 @@ class Store:
                     .values(state="pending" if failure in {"lost", "cancelled"} else "failed")
                 )
 
+    def censor(self, trial_id: str, attempt: int, *, epoch: int) -> None:
+        """Record that a scheduler stopped the attempt after this epoch, if it still runs.
+
+        The trial has no result then, and enters no comparison.
+        """
+        with self._engine.begin() as connection:
+            stopped = connection.scalar(
+                update(AttemptRow)
+                .where(
+                    AttemptRow.trial == trial_id,
+                    AttemptRow.number == attempt,
+                    AttemptRow.state == "running",
+                )
+                .values(
+                    state="censored",
+                    message=f"stopped early after epoch {epoch}",
+                    ended_at=self._clock(),
+                )
+                .returning(AttemptRow.number)
+            )
+            if stopped is not None:
+                connection.execute(
+                    update(TrialRow)
+                    .where(TrialRow.id == trial_id, TrialRow.state == "running")
+                    .values(state="censored")
+                )
+
+    def uncensor(self, trial_ids: Sequence[str]) -> list[str]:
+        """Make those of these trials pending that were stopped early: now they are wanted whole.
+
+        Returns:
+            The ids of the trials that are pending now and were not.
+        """
+        with self._engine.begin() as connection:
+            return [
+                trial
+                for some in _batches(trial_ids)
+                for trial in connection.scalars(
+                    update(TrialRow)
+                    .where(TrialRow.state == "censored", TrialRow.id.in_(some))
+                    .values(state="pending")
+                    .returning(TrialRow.id)
+                )
+            ]
+
     def _add_result(
         self,
         connection: Connection,

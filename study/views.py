@@ -29,6 +29,7 @@ _selection = (
     select(
         _trial.id.label("trial"),
         _cell.study,
+        _cell.stage,
         _trial.dataset,
         *(_trial[name] for name in FACTOR_COLUMNS),
         _trial.state,

@@ -30,6 +30,12 @@ STUDIES = dedent(
         embeddings: [[pos], [day], [sin], none]
         grid: {epochs: 180, patience: 180}
         seeds: [0]
+      race:
+        question: Is a slow one stopped?
+        datasets: [tiny]
+        embeddings: [[pos]]
+        grid: {epochs: 4}
+        seeds: [0, 1, 2, 3]
     """
 )
 

@@ -9,7 +9,8 @@ from model.data.prepare import load_prepared
 from model.errors import RequestError
 from study.definition import Resources
 from study.dispatch import Dispatcher, SerialDispatcher
-from study.execute import Completed, EpochEnded, Event, Failed, Started
+from study.execute import Censored, Completed, EpochEnded, Event, Failed, Started
+from study.supply import Declared, Race
 from tests.study.small import planned
 
 EPOCHS = 2
@@ -122,3 +123,42 @@ def test_a_cluster_that_does_not_answer_is_refused_at_once(tmp_path, address):
         RayDispatcher(Resources(), address=address).dispatch(
             *ready("four", tmp_path), on_event=print
         )
+
+
+class Racing(Declared):
+    """Four epochs each; after the second only those above the median so far go on."""
+
+    def __init__(self, trials, before) -> None:
+        super().__init__(trials)
+        self._before = before
+
+    def race(self, trial):
+        return Race(trial.dataset, first=2, reduction=2, last=4)
+
+    def run_before(self, race):
+        assert race.name == "tiny"
+        return self._before
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize(("rival", "survivors"), [(1.0, 0), (0.0, 1)])
+def test_a_trial_is_stopped_where_those_before_it_did_better(tmp_path, rival, survivors):
+    from study.ray_dispatch import RayDispatcher
+
+    (trial, *_), data = ready("race", tmp_path)
+    events: list[Event] = []
+    # One that ran in an earlier launch: the median of two values is between them.
+    supply = Racing([trial], {"0" * 16: ((1, rival), (2, rival))})
+    RayDispatcher(Resources()).dispatch(supply, data, on_event=events.append)
+    assert sum(isinstance(event, Completed) for event in events) == survivors
+    assert [e for e in events if isinstance(e, Censored)] == (
+        [] if survivors else [Censored(trial.id, 2)]
+    )
+    assert sum(isinstance(event, EpochEnded) for event in events) == (4 if survivors else 2)
+
+
+def test_early_stopping_without_ray_is_refused(tmp_path):
+    trials, data = ready("race", tmp_path)
+    with pytest.raises(RequestError, match="stop_early needs Ray, got --serial"):
+        SerialDispatcher(Resources()).dispatch(Racing(trials, {}), data, on_event=print)

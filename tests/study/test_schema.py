@@ -53,7 +53,7 @@ def test_every_option_of_a_trial_has_a_column():
 
 def test_the_view_has_the_columns_that_readers_are_promised():
     assert RESULTS.c.keys() == [
-        *("trial", "study", "dataset"),
+        *("trial", "study", "stage", "dataset"),
         *FACTOR_COLUMNS,
         *("state", "failure", "best_epoch", "epochs_trained", "stopped_by"),
         *RESULT_METRICS,

@@ -235,6 +235,29 @@ def test_resetting_failed_trials_keeps_their_tracebacks(store, plan, ask):
     assert ask(f"SELECT traceback FROM attempt WHERE trial = '{first}'") == [(f"of {first}",)]
 
 
+def test_a_trial_stopped_early_is_censored_without_a_result_until_it_is_wanted_whole(
+    store, trial, ask
+):
+    attempt = store.begin_attempt(trial, ENVIRONMENT)
+    store.record_epoch(trial, attempt, report(1))
+    store.censor(trial, attempt, epoch=1)
+    assert store.states([trial]) == {trial: "censored"}
+    assert ask("SELECT state, message FROM attempt") == [
+        ("censored", "stopped early after epoch 1")
+    ]
+    assert ask("SELECT count(*) FROM result") == [(0,)]
+    assert store.uncensor([trial]) == [trial]
+    assert store.begin_attempt(trial, ENVIRONMENT) == attempt + 1
+
+
+def test_only_a_running_attempt_can_be_stopped_early(store, trial, fingerprint):
+    attempt = store.begin_attempt(trial, ENVIRONMENT)
+    store.complete(trial, attempt, result(0.5), fingerprint=fingerprint)
+    store.censor(trial, attempt, epoch=2)
+    assert store.states([trial]) == {trial: "complete"}
+    assert store.uncensor([trial]) == []
+
+
 def test_only_the_launch_that_holds_the_store_may_declare_attempts_lost(store_url):
     with opened(store_url) as store, pytest.raises(RuntimeError, match="claimed"):
         store.mark_lost()
