@@ -18,12 +18,15 @@ from study.cli import (
     StudyName,
     app,
 )
+from study.store_cli import store_app
 from study.terminal import err, out
 
 if TYPE_CHECKING:
     from analysis.frames import Coverage
 
 WRONG_REQUEST = 2
+
+app.add_typer(store_app, name="store")
 
 
 class ReadFormat(StrEnum):

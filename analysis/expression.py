@@ -32,7 +32,8 @@ from sqlalchemy.types import TypeEngine
 
 from model.config import EMBEDDINGS
 from model.errors import RequestError
-from study.schema import FAILURES, TRIAL_STATES, Utc
+from study.column_types import Utc
+from study.schema import FAILURES, TRIAL_STATES
 from study.space import label
 
 Kind = Literal["number", "text", "flag", "time"]

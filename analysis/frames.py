@@ -32,6 +32,7 @@ from sqlalchemy.types import TypeEngine
 from model.errors import RequestError
 from model.results import Protocol, Split
 from study import engine as database
+from study.column_types import Utc
 from study.packing import unpack
 from study.schema import (
     AttemptRow,
@@ -42,9 +43,8 @@ from study.schema import (
     RankRow,
     StudyRow,
     TrialRow,
-    Utc,
 )
-from study.views import RESULTS
+from study.views import RESULTS, shown_attempt
 
 CLASSES = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
 """What a declared cell can be: exactly one of these."""
@@ -52,7 +52,6 @@ CLASSES = ("complete", "running", "pending", "failed", "infeasible", "duplicate"
 _class: Label[str] = case((CellRow.state == "feasible", TrialRow.state), else_=CellRow.state).label(
     "class"
 )
-_shown_attempt = func.coalesce(TrialRow.result_attempt, TrialRow.attempts)
 _answers = and_(CellRow.trial == TrialRow.id, CellRow.state == "feasible")
 
 
@@ -211,7 +210,8 @@ def attempts(engine: Engine, study: str | None = None) -> pd.DataFrame:
     """Return a row for each attempt: how it ended, when, and where it trained.
 
     Columns: `trial, dataset, model, embeddings, hidden, heads, dropout, weight_decay, seed,
-    attempt, state, failure, message, traceback, started_at, ended_at` and the environment's.
+    attempt, state, failure, message, traceback, started_at, ended_at, fingerprint` and the
+    environment's.
     """
     environment = [column for column in EnvironmentRow.__table__.c if column.name != "id"]
     statement = (
@@ -224,6 +224,7 @@ def attempts(engine: Engine, study: str | None = None) -> pd.DataFrame:
             AttemptRow.traceback,
             AttemptRow.started_at,
             AttemptRow.ended_at,
+            AttemptRow.fingerprint,
             *environment,
         )
         .select_from(AttemptRow)
@@ -259,7 +260,7 @@ def curves(engine: Engine, study: str) -> pd.DataFrame:
         .join(TrialRow, _answers)
         .join(
             EpochMetricRow,
-            and_(EpochMetricRow.trial == TrialRow.id, EpochMetricRow.attempt == _shown_attempt),
+            and_(EpochMetricRow.trial == TrialRow.id, EpochMetricRow.attempt == shown_attempt),
         )
         .where(CellRow.study == study)
         .order_by(CellRow.number, EpochMetricRow.epoch)

@@ -1,6 +1,6 @@
-"""Writes docs/reference.md: every factor with its default, and every command with its options.
+"""Writes the generated pages: reference.md (factors and commands) and database.md (tables).
 
-`python docs/reference.py` writes the page; `--check` exits 1 when the page is out of date.
+`python docs/reference.py` writes them; `--check` exits 1 when one is out of date.
 """
 
 import html
@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args, get_origin
 
+import database
+
 from model.config import MODELS, TrialConfig
 from study.space import FACTORS
 
-PAGE = Path(__file__).with_name("reference.md")
+FOLDER = Path(__file__).parent
 
 
 def commands() -> str:
@@ -86,8 +88,9 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page():
-            sys.exit(f"{PAGE} is out of date; run: python docs/reference.py")
-    else:
-        PAGE.write_text(page(), encoding="utf-8")
+    for name, content in (("reference.md", page()), ("database.md", database.page())):
+        path = FOLDER / name
+        if "--check" not in sys.argv:
+            path.write_text(content, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != content:
+            sys.exit(f"{path} is out of date; run: python docs/reference.py")

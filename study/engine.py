@@ -23,7 +23,7 @@ from study.schema import REVISION, VERSION_TABLE
 BUSY_SECONDS = 30
 """How long a connection waits for another one's lock before it gives up."""
 
-_SETUP_KEY, _LAUNCH_KEY = 0x6D65616E_0001, 0x6D65616E_0002  # PostgreSQL's advisory locks
+SETUP_KEY, _LAUNCH_KEY = 0x6D65616E_0001, 0x6D65616E_0002  # PostgreSQL's advisory locks
 _ADVICE = "give --store as sqlite:///results.db or postgresql://user@host/name"
 
 
@@ -33,19 +33,19 @@ def writing(url: str) -> Engine:
     Raises:
         RequestError: the URL, the path or the server does not work, or the schema is another.
     """
-    address = _address(url)
-    with _refused(address):
-        path = _sqlite_path(address)
+    address = address_of(url)
+    with refused(address):
+        path = sqlite_path(address)
         if path is None:
             engine = create_engine(address, pool_size=2, max_overflow=2)
-            with _closed_if_refused(engine), engine.begin() as connection:
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SETUP_KEY})
+            with closed_if_refused(engine), engine.begin() as connection:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": SETUP_KEY})
                 _create_or_check(connection, address)
             return engine
         _check_place(path)
         with FileLock(f"{path}.setup.lock", timeout=BUSY_SECONDS):
             _set_up_sqlite(address)
-        return _sqlite_writer(address, foreign_keys=True)
+        return sqlite_writer(address, foreign_keys=True)
 
 
 def reading(url: str) -> Engine:
@@ -54,9 +54,9 @@ def reading(url: str) -> Engine:
     Raises:
         RequestError: there is no such database, or its schema is another.
     """
-    address = _address(url)
-    with _refused(address):
-        path = _sqlite_path(address)
+    address = address_of(url)
+    with refused(address):
+        path = sqlite_path(address)
         if path is None:
             # Default and per-transaction: a user's SQL can undo one of them, not both.
             engine = create_engine(
@@ -73,14 +73,14 @@ def reading(url: str) -> Engine:
                     "make it with `meantime launch STUDY` or name another with --store"
                 )
             engine = _sqlite_reader(path)
-        with _closed_if_refused(engine), engine.connect() as connection:
+        with closed_if_refused(engine), engine.connect() as connection:
             found = revision(connection)
             if found is None:
                 raise RequestError(
                     f"{address} holds no results of meantime; "
                     "fill it with `meantime launch STUDY` or name another with --store"
                 )
-            _check(found, address)
+            require_revision(found, address)
     return engine
 
 
@@ -95,7 +95,7 @@ def exclusive(engine: Engine) -> Iterator[None]:
         f"one launch writes to a store at a time, and another is writing to {engine.url}; "
         "wait for it, stop it, or name another store with --store"
     )
-    path = _sqlite_path(engine.url)
+    path = sqlite_path(engine.url)
     if path is not None:
         lock = FileLock(f"{path}.lock")
         try:
@@ -125,36 +125,44 @@ def revision(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def upgrade(connection: Connection) -> None:
-    """Bring the schema to `REVISION` inside the connection's transaction."""
-    from alembic import command  # noqa: PLC0415 - readers and finished stores need no Alembic
-    from alembic.config import Config  # noqa: PLC0415
-
-    config = Config()
-    # Alembic's configuration interpolates percent signs, and a folder's name may hold one.
-    folder = str(Path(__file__).with_name("migrations")).replace("%", "%%")
-    config.set_main_option("script_location", folder)
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
-
-
 def _create_or_check(connection: Connection, address: URL) -> None:
     found = revision(connection)
     if found is None:
-        upgrade(connection)
+        from study.migrations.ours import create_all  # noqa: PLC0415 - readers make no tables
+
+        create_all(connection)
     else:
-        _check(found, address)
+        require_revision(found, address)
 
 
-def _check(found: str, address: URL) -> None:
-    if found != REVISION:
+def require_revision(found: str, address: URL) -> None:
+    """Refuse another schema: an older one can be upgraded, a newer one needs a newer version."""
+    if found == REVISION:
+        return
+    known = f"this version of meantime works with schema revision {REVISION}"
+    if found in known_revisions():
         raise RequestError(
-            f"this version of meantime works with schema revision {REVISION}, and {address} has "
-            f"revision {found}; use the version that wrote it, or another store with --store"
+            f"{known}, and {address} has the older revision {found}; bring it up to date with "
+            f"`meantime store upgrade --store {address}`, which keeps a backup of an SQLite file"
         )
+    raise RequestError(
+        f"{known}, and {address} has revision {found}, which a newer version wrote; install that "
+        "version, or name another store with --store"
+    )
 
 
-def _address(url: str) -> URL:
+def known_revisions() -> list[str]:
+    """Return the revisions that this version can upgrade from, the present one last."""
+    folder = Path(__file__).parent / "migrations" / "versions"
+    return sorted(path.name[:4] for path in folder.glob("[0-9]*.py"))
+
+
+def address_of(url: str) -> URL:
+    """Return the address with its driver.
+
+    Raises:
+        RequestError: it is no address of a store.
+    """
     try:
         address = make_url(url)
     except (ArgumentError, ValueError):  # a port that is no number is a ValueError
@@ -170,14 +178,15 @@ def _address(url: str) -> URL:
     return address
 
 
-def _sqlite_path(address: URL) -> Path | None:
+def sqlite_path(address: URL) -> Path | None:
+    """Return the absolute path of an SQLite store; None for PostgreSQL."""
     if address.get_backend_name() != "sqlite":
         return None
     return Path(str(address.database)).absolute()
 
 
 @contextmanager
-def _refused(address: URL) -> Iterator[None]:
+def refused(address: URL) -> Iterator[None]:
     """Turn what a driver, the file system or a missing driver says into a refused request."""
     try:
         yield
@@ -198,7 +207,7 @@ def _refused(address: URL) -> Iterator[None]:
 
 
 @contextmanager
-def _closed_if_refused(engine: Engine) -> Iterator[None]:
+def closed_if_refused(engine: Engine) -> Iterator[None]:
     """Leave no connection of an engine that nobody will have."""
     try:
         yield
@@ -221,7 +230,7 @@ def _check_place(path: Path) -> None:
 
 def _set_up_sqlite(address: URL) -> None:
     # Rebuilding a table with foreign keys on would delete what refers to it.
-    engine = _sqlite_writer(address, foreign_keys=False)
+    engine = sqlite_writer(address, foreign_keys=False)
     try:
         raw = engine.raw_connection()
         # Readers do not block a writer in this mode. Switching races on a new file: once, here.
@@ -233,7 +242,8 @@ def _set_up_sqlite(address: URL) -> None:
         engine.dispose()
 
 
-def _sqlite_writer(address: URL, *, foreign_keys: bool) -> Engine:
+def sqlite_writer(address: URL, *, foreign_keys: bool) -> Engine:
+    """Return an engine whose transactions hold the write lock from their first statement on."""
     engine = create_engine(
         address, connect_args={"timeout": BUSY_SECONDS}, pool_size=2, max_overflow=2
     )

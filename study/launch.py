@@ -74,7 +74,7 @@ def backlog(
     for config, data in datasets.items():
         store.record_dataset(data, config)
     store.record_plan(plan)
-    fingerprints = {data.name: data.fingerprint for data in datasets.values()}
+    fingerprints = {config: data.fingerprint for config, data in datasets.items()}
     stale = store.stale(fingerprints, among=list(plan.trials))
     store.reset_failed(list(plan.trials), classes=retry)
     states = store.states(list(plan.trials))

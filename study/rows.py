@@ -29,8 +29,13 @@ def dataset_row(data: PreparedData, config: DatasetConfig) -> Row:
         "n_items": int(data.n_items),
         "n_interactions": len(data.items),
         "n_days": int(data.n_days),
-        "preparation": config.model_dump_json(exclude_none=True),
+        "preparation": preparation(config),
     }
+
+
+def preparation(config: DatasetConfig) -> str:
+    """Return how a data set is prepared, as the store writes it down."""
+    return config.model_dump_json(exclude_none=True)
 
 
 def trial_row(trial: Trial) -> Row:
@@ -78,12 +83,15 @@ def cell_row(cell: Cell, study: str, *, others: Sequence[str]) -> Row:
 
 def environment_row(environment: Environment) -> Row:
     """Return the row of an attempt's environment."""
+    packages = dict(environment.packages)
     return {
         "id": environment.id,
         "commit": environment.commit,
         "dirty": environment.dirty,
         "python": environment.python,
-        "packages": json.dumps(dict(environment.packages)),
+        "torch": packages.get("torch"),
+        "ray": packages.get("ray"),
+        "packages": json.dumps(packages),
         "platform": environment.platform,
         "cpu": environment.cpu,
         "gpus": ", ".join(environment.gpus),

@@ -5,7 +5,7 @@ statement, so that a report that comes late, twice or out of turn changes nothin
 not. Attempts are history and never erased.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -28,6 +28,7 @@ from study.rows import (
     dataset_row,
     environment_row,
     metric_rows,
+    preparation,
     rank_rows,
     result_row,
     trial_row,
@@ -65,6 +66,7 @@ class Store:
         self._engine = engine
         self._clock = clock
         self._claimed = False
+        self._open: Connection | None = None
         dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
         self._insert = dialect.insert
 
@@ -115,11 +117,37 @@ class Store:
             finally:
                 self._claimed = False
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Write what is recorded inside in one transaction: all of it or, on an error, nothing.
+
+        A commit for each report costs more than the report: a driver that has several waiting
+        records them together. Not to be used from two threads.
+        """
+        if self._open is not None:
+            yield
+            return
+        with self._engine.begin() as connection:
+            self._open = connection
+            try:
+                yield
+            finally:
+                self._open = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """Give the transaction that is open, or one of this statement's own."""
+        if self._open is not None:
+            yield self._open
+            return
+        with self._engine.begin() as connection:
+            yield connection
+
     # What is asked for
 
     def record_dataset(self, data: PreparedData, config: DatasetConfig) -> None:
         """Make a prepared data set known; results refer to it by its fingerprint."""
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             self._add(connection, DatasetRow, [dataset_row(data, config)])
 
     def record_plan(self, plan: Plan) -> None:
@@ -135,7 +163,7 @@ class Store:
             "planned_at": self._clock(),
         }
         others = [name for name in plan.varying if name not in _CELL_FACTORS]
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             statement = self._insert(StudyRow)
             connection.execute(
                 statement.on_conflict_do_update(
@@ -178,7 +206,7 @@ class Store:
         """
         if not self._claimed:
             raise RuntimeError("attempts may only be declared lost by the launch that has claimed")
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             connection.execute(
                 update(AttemptRow)
                 .where(AttemptRow.state == "running")
@@ -210,7 +238,7 @@ class Store:
             AttemptRow.failure.in_(classes),
         )
         statement = update(TrialRow).where(TrialRow.state == "failed", last_failed_so)
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             return [
                 trial
                 for some in _batches(trial_ids)
@@ -221,29 +249,42 @@ class Store:
                 )
             ]
 
-    def stale(self, fingerprints: Mapping[str, str], *, among: Sequence[str]) -> list[str]:
-        """Make those of these trials pending whose result belongs to other data.
+    def stale(
+        self, fingerprints: Mapping[DatasetConfig, str], *, among: Sequence[str]
+    ) -> list[str]:
+        """Make trials pending whose result belongs to other data than is there now.
+
+        That is any trial of the store, of whatever study, whose result was computed on the same
+        preparation of data that have since changed.
 
         Args:
-            fingerprints: name of a data set -> its fingerprint now.
-            among: ids of trials; others may rightly belong to another preparation of that name.
+            fingerprints: preparation of a data set -> its fingerprint now.
+            among: ids of trials that ask for these preparations, however older versions wrote
+                them down.
 
         Returns:
             The ids of the trials that are pending now and were complete. Their results stay in
             the table `result`, with the attempt that gave them.
         """
         reset: list[str] = []
-        with self._engine.begin() as connection:
-            for name, fingerprint in fingerprints.items():
+        with self._writing() as connection:
+            for config, fingerprint in fingerprints.items():
                 of_other_data = exists().where(
                     _result.trial == TrialRow.id,
                     _result.attempt == TrialRow.result_attempt,
                     _result.fingerprint != fingerprint,
                 )
-                for some in _batches(among):
+                prepared_alike = exists().where(
+                    _result.trial == TrialRow.id,
+                    _result.attempt == TrialRow.result_attempt,
+                    DatasetRow.fingerprint == _result.fingerprint,
+                    DatasetRow.preparation == preparation(config),
+                )
+                theirs = [TrialRow.id.in_(some) for some in _batches(among)]
+                for which in (prepared_alike, *theirs):
                     reset += connection.scalars(
                         update(TrialRow)
-                        .where(TrialRow.dataset == name, TrialRow.id.in_(some), of_other_data)
+                        .where(TrialRow.dataset == config.name, which, of_other_data)
                         .values(state="pending", result_attempt=None)
                         .returning(TrialRow.id)
                     )
@@ -251,17 +292,20 @@ class Store:
 
     # What attempts report
 
-    def begin_attempt(self, trial_id: str, environment: Environment | None) -> int:
+    def begin_attempt(
+        self, trial_id: str, environment: Environment | None, *, fingerprint: str | None = None
+    ) -> int:
         """Record that a pending trial is being trained, and return the attempt's number.
 
         Args:
             trial_id: the trial.
             environment: the worker's; None if it died before it could say.
+            fingerprint: of the data that it reads; see `record_dataset`.
 
         Raises:
             RuntimeError: the trial is not pending, so that it would be trained twice.
         """
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             number = connection.scalar(
                 update(TrialRow)
                 .where(TrialRow.id == trial_id, TrialRow.state == "pending")
@@ -278,17 +322,31 @@ class Store:
                 "state": "running",
                 "started_at": self._clock(),
                 "environment": None if environment is None else environment.id,
+                "fingerprint": fingerprint,
             }
             self._add(connection, AttemptRow, [attempt])
             return int(number)
 
     def record_epoch(self, trial_id: str, attempt: int, report: EpochReport) -> None:
         """Record what an epoch measured and how long it took; an epoch counts once."""
-        seconds = MetricValue("train", "none", "seconds", report.seconds)
-        rows = metric_rows(
-            trial_id, attempt, epoch=report.epoch, metrics=(*report.metrics, seconds)
-        )
-        with self._engine.begin() as connection:
+        self.record_epochs([(trial_id, attempt, report)])
+
+    def record_epochs(self, reports: Iterable[tuple[str, int, EpochReport]]) -> None:
+        """Record many epochs at once, each as (trial, attempt, report); an epoch counts once."""
+        rows = [
+            row
+            for trial_id, attempt, report in reports
+            for row in metric_rows(
+                trial_id,
+                attempt,
+                epoch=report.epoch,
+                metrics=(
+                    *report.metrics,
+                    MetricValue("train", "none", "seconds", report.seconds),
+                ),
+            )
+        ]
+        with self._writing() as connection:
             self._add(connection, EpochMetricRow, rows)
 
     def complete(
@@ -308,7 +366,7 @@ class Store:
         Returns:
             Whether this is now the trial's result.
         """
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             finished = connection.scalar(
                 update(AttemptRow)
                 .where(
@@ -352,7 +410,7 @@ class Store:
         The trial is `failed`, after `lost` and `cancelled` it is pending: nothing says that the
         configuration is at fault.
         """
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             ended = connection.scalar(
                 update(AttemptRow)
                 .where(
@@ -385,7 +443,7 @@ class Store:
 
         The trial has no result then, and enters no comparison.
         """
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             stopped = connection.scalar(
                 update(AttemptRow)
                 .where(
@@ -413,7 +471,7 @@ class Store:
         Returns:
             The ids of the trials that are pending now and were not.
         """
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             return [
                 trial
                 for some in _batches(trial_ids)

@@ -37,7 +37,7 @@ ENVIRONMENT = Environment(
     commit="0" * 40,
     dirty=False,
     python="3.11.7",
-    packages=(("torch", "2.13.0"),),
+    packages=(("torch", "2.13.0"), ("ray", "2.60.0")),
     platform="Linux",
     cpu="a processor",
     gpus=(),
@@ -129,13 +129,14 @@ def fill(url, folder):
         store.record_dataset(data, config)
         store.record_plan(what)
         for trial, value in ((first, 0.4), (second, 0.2)):
-            attempt = store.begin_attempt(trial, ENVIRONMENT)
+            attempt = store.begin_attempt(trial, ENVIRONMENT, fingerprint=data.fingerprint)
             store.record_epoch(trial, attempt, report(1, ndcg=value / 2))
             store.record_epoch(trial, attempt, report(2, ndcg=value))
             store.complete(trial, attempt, result(value), fingerprint=data.fingerprint)
-        attempt = store.begin_attempt(third, ENVIRONMENT)
+        attempt = store.begin_attempt(third, ENVIRONMENT, fingerprint=data.fingerprint)
         store.record_epoch(third, attempt, report(1, loss=float("nan")))
         store.fail(third, attempt, failure="diverged", message="loss is NaN", traceback="Trace..")
-        store.fail(fifth, store.begin_attempt(fifth, None), failure="lost", message="worker died")
-        store.begin_attempt(fourth, ENVIRONMENT)
+        attempt = store.begin_attempt(fifth, None, fingerprint=data.fingerprint)
+        store.fail(fifth, attempt, failure="lost", message="worker died")
+        store.begin_attempt(fourth, ENVIRONMENT, fingerprint=data.fingerprint)
     return what

@@ -1,7 +1,10 @@
 """The console script as users meet it: a wrong request is one clear message and exit code 2."""
 
 import json
+import re
+import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -159,8 +162,12 @@ def test_results_are_written_to_a_file_whole(launched):
 
 def test_every_command_and_option_says_what_it_is_for():
     root = typer.main.get_command(app)
-    commands = {**root.commands, **root.commands["data"].commands}
-    assert len(commands) == 12
+    commands = {
+        **root.commands,
+        **root.commands["data"].commands,
+        **{f"store {name}": command for name, command in root.commands["store"].commands.items()},
+    }
+    assert len(commands) == 14
     for name, command in commands.items():
         assert command.help, name
         for parameter in command.params:
@@ -222,3 +229,18 @@ def test_a_damaged_database_is_one_message(tmp_path):
     database.write_bytes(content)
     for words in (("query",), ("coverage", "one-fails")):
         assert "malformed" in refusal(*words, folder=tmp_path)
+
+
+def test_an_old_database_is_refused_with_the_command_that_brings_it_up_to_date(tmp_path):
+    past = Path(__file__).parent / "study" / "revisions" / "0001.sql"
+    with closing(sqlite3.connect(tmp_path / "results.db")) as connection:
+        connection.executescript(past.read_text())
+    message = refusal("status", folder=tmp_path)
+    assert "older revision 0001" in message
+    command = re.search(r"`meantime (store upgrade --store \S+)`", message)[1]
+    done = meantime(*command.split(), folder=tmp_path)
+    assert done.stdout.startswith("schema revision 0001 is now ")
+    backup = Path(done.stdout.split("as it was: ")[1].strip())
+    assert backup.is_file()
+    assert meantime("status", folder=tmp_path).stdout.startswith("shares: 2 declared = ")
+    assert "nothing to do" in meantime(*command.split(), folder=tmp_path).stdout

@@ -1,14 +1,10 @@
-"""How Alembic runs: on the connection it is given, in our version table, blind to Optuna's tables.
-
-SQLite cannot alter a table that a view reads: views are dropped first and made again at the end.
-"""
+"""How Alembic runs: on the connection it is given, in our version table, blind to Optuna's."""
 
 from alembic import context
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from study.migrations.ours import ours
+from study.migrations.ours import drop_views, ours
 from study.schema import VERSION_TABLE, Base
-from study.views import create_results
 
 connection: Connection = context.config.attributes["connection"]
 context.configure(
@@ -19,6 +15,5 @@ context.configure(
     render_as_batch=True,
     transactional_ddl=False,  # the caller's transaction holds everything, the views included
 )
-connection.execute(text("DROP VIEW IF EXISTS results"))
+drop_views(connection)
 context.run_migrations()
-connection.execute(create_results)

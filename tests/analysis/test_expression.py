@@ -25,7 +25,7 @@ from analysis.expression import condition
 from analysis.frames import open_reader
 from analysis.query import query
 from model.errors import RequestError
-from study.schema import Real, Utc
+from study.column_types import Real, Utc
 from study.views import RESULTS
 from tests.stored import fill
 

@@ -51,7 +51,7 @@ def test_another_version_s_schema_is_refused_and_left_alone(store_url, opening):
     engine = writing(store_url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE meantime_version SET version_num = '9999'"))
-    rule = rf"revision {REVISION}, and .* has revision 9999; use the"
+    rule = rf"revision {REVISION}, and .* has revision 9999, which a newer"
     with pytest.raises(RequestError, match=rule):
         opening(store_url)
     with engine.connect() as connection:

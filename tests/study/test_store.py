@@ -268,9 +268,13 @@ def test_a_result_on_other_data_is_stale_and_is_not_erased(store, plan, fingerpr
     for trial in (first, second):
         attempt = store.begin_attempt(trial, ENVIRONMENT)
         store.complete(trial, attempt, result(0.4), fingerprint=fingerprint)
-    assert store.stale({"tiny": fingerprint}, among=[first, second, third]) == []
-    assert store.stale({"other": "f" * 64}, among=[first, second, third]) == []
-    assert store.stale({"tiny": "f" * 64}, among=[first, third]) == [first]
+    tiny = plan.trials[first].config().dataset
+    other = tiny.model_copy(update={"name": "other"})
+    filtered = tiny.model_copy(update={"min_interactions": 9})
+    assert store.stale({tiny: fingerprint}, among=[first, second, third]) == []
+    assert store.stale({other: "f" * 64}, among=[first, second, third]) == []
+    assert store.stale({filtered: "f" * 64}, among=[]) == []
+    assert store.stale({filtered: "f" * 64}, among=[first, third]) == [first]
     assert store.states([first, second]) == {first: "pending", second: "complete"}
     assert ask("SELECT count(*) FROM result") == [(2,)]
     assert ask(f"SELECT \"test_ndcg@10\", fingerprint FROM results WHERE trial = '{first}'") == [
@@ -278,10 +282,21 @@ def test_a_result_on_other_data_is_stale_and_is_not_erased(store, plan, fingerpr
     ]
 
 
-def test_a_stale_trial_can_be_trained_again(store, trial, fingerprint, ask):
+def test_data_that_changed_make_the_results_of_every_study_stale(store, plan, fingerprint):
+    first, second = list(plan.trials)[:2]
+    for trial in (first, second):
+        attempt = store.begin_attempt(trial, ENVIRONMENT)
+        store.complete(trial, attempt, result(0.4), fingerprint=fingerprint)
+    tiny = plan.trials[first].config().dataset
+    # A study that asks for neither trial is launched on the new data.
+    assert sorted(store.stale({tiny: "f" * 64}, among=[])) == sorted([first, second])
+    assert store.states([first, second]) == {first: "pending", second: "pending"}
+
+
+def test_a_stale_trial_can_be_trained_again(store, plan, trial, fingerprint, ask):
     attempt = store.begin_attempt(trial, ENVIRONMENT)
     store.complete(trial, attempt, result(0.4), fingerprint=fingerprint)
-    store.stale({"tiny": "f" * 64}, among=[trial])
+    store.stale({plan.trials[trial].config().dataset: "f" * 64}, among=[trial])
     again = store.begin_attempt(trial, ENVIRONMENT)
     assert store.complete(trial, again, result(0.6), fingerprint=fingerprint)
     assert ask(f"SELECT \"validation_ndcg@10\" FROM results WHERE trial = '{trial}'") == [(0.6,)]
@@ -312,6 +327,21 @@ def test_an_epoch_reported_twice_counts_once(store, trial, ask):
     ]
 
 
+def test_what_is_recorded_together_is_seen_at_once_or_not_at_all(store, plan, fingerprint, ask):
+    first, second = list(plan.trials)[:2]
+    with store.together():
+        one = store.begin_attempt(first, ENVIRONMENT, fingerprint=fingerprint)
+        store.record_epochs([(first, one, report(1)), (first, one, report(2))])
+        assert ask("SELECT count(*) FROM attempt") == [(0,)]
+        store.complete(first, one, result(0.4), fingerprint=fingerprint)
+    assert ask("SELECT count(*) FROM curves") == [(2,)]
+    with pytest.raises(ZeroDivisionError), store.together():  # noqa: PT012 - both are one batch
+        store.begin_attempt(second, ENVIRONMENT)
+        store.record_epoch(second, 1 // 0, report(1))
+    assert store.states([first, second]) == {first: "complete", second: "pending"}
+    assert store.begin_attempt(second, ENVIRONMENT) == 1
+
+
 def test_numbers_of_numpy_are_stored_as_numbers(store, trial, ask):
     attempt = store.begin_attempt(trial, ENVIRONMENT)
     metric = MetricValue("train", "none", "loss", np.float32(0.25))
@@ -319,9 +349,16 @@ def test_numbers_of_numpy_are_stored_as_numbers(store, trial, ask):
     assert ask("SELECT sum(epoch), sum(value) FROM epoch_metric") == [(6, 0.75)]
 
 
-def test_an_attempt_without_an_environment_is_recorded(store, trial, ask):
-    store.begin_attempt(trial, None)
-    assert ask("SELECT environment FROM attempt") == [(None,)]
+def test_an_attempt_says_where_it_ran_on_which_code_and_data(store, trial, fingerprint, ask):
+    store.begin_attempt(trial, ENVIRONMENT, fingerprint=fingerprint)
+    [row] = ask(
+        'SELECT "commit", dirty, python, torch, ray, cpu, gpus, device, threads, fingerprint '
+        "FROM attempt JOIN environment ON environment.id = attempt.environment"
+    )
+    assert row == (
+        *("0" * 40, False, "3.11.7", "2.13.0", "2.60.0"),
+        *("a processor", "", "cpu", 1, fingerprint),
+    )
 
 
 def test_equal_environments_are_stored_once(store, plan, ask):
