@@ -164,7 +164,13 @@ def compare(
     >>> compare(better, better - 0.1).mean.__round__(3)
     0.1
     """
-    differences = _paired(first, second)
+    return mean_difference(_paired(first, second), level=level, seed_error=seed_error)
+
+
+def mean_difference(
+    differences: Values, *, level: float = 0.95, seed_error: SeedError | None = None
+) -> Comparison:
+    """Assess a mean of paired differences, or of any contrast of arms, (seeds, users)."""
     seeds, _ = differences.shape
     improved = float(np.mean((differences > 0) + 0.5 * (differences == 0)))
     effect = _standardised(differences)
