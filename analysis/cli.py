@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from analysis.formats import FigureFormat, TableFormat
+from analysis.formats import FigureFormat, FigureSize, TableFormat
 from model.errors import RequestError
 from study.cli import (
     DEFAULT_STORE,
@@ -170,20 +170,50 @@ def figures_command(
     formats: Annotated[
         list[FigureFormat] | None, typer.Option("--format", help="Beside HTML; may be repeated.")
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="One kind of figure; may be repeated."),
+    ] = None,
+    size: Annotated[
+        FigureSize, typer.Option("--size", help="Of PDF, SVG and PNG: alone, or for a paper.")
+    ] = FigureSize.whole,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse to draw while cells lack a result.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Draw nothing: say which files the store outdated.")
+    ] = False,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Draw a study's figures from the store."""
-    from analysis.figures import study_figures  # noqa: PLC0415
+    """Draw a study's figures from the store; exit 1 if a format asked for could not be drawn."""
+    from analysis.figures import check_figures, study_figures  # noqa: PLC0415
 
-    written = study_figures(
+    if check:
+        if formats or only or strict:
+            raise RequestError("--check draws nothing: it takes no --format, --only or --strict")
+        found = check_figures(store, study, folder)
+        for finding in found:
+            detail = f": {finding.detail}" if finding.detail else ""
+            out().print(f"{finding.state:9} {finding.figure}{detail}", markup=False)
+        if any(finding.state != "current" for finding in found):
+            raise typer.Exit(SOME_FAILED)
+        return
+    exported, not_drawn = study_figures(
         store,
         study,
         folder=folder,
         formats=[f.value for f in formats or []],
-        warn=lambda line: err().print(line, markup=False),
+        only=only or [],
+        size=size,
+        strict=strict,
     )
-    for path in written:
+    for path in exported.files:
         out().print(str(path), markup=False)
+    for kind, reason in not_drawn.items():
+        err().print(f"not drawn: {kind}: {reason}", markup=False)
+    if exported.missing:
+        err().print(exported.missing, markup=False)
+        raise typer.Exit(SOME_FAILED)
 
 
 @app.command("report")

@@ -6,10 +6,11 @@ network: plotly.js is written once, beside the pages that use it.
 
 import asyncio
 import contextlib
+import json
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from choreographer.errors import DevtoolsProtocolError
 from plotly.graph_objects import Figure
 
 from analysis.files import write_atomically
-from analysis.formats import FigureFormat
+from analysis.formats import FigureFormat, FigureSize
+from analysis.layout import NamedFigure
+from analysis.stamp import Source, side_car, stamp, stamped
 from model.errors import RequestError
 
 SCRIPT = "plotly.min.js"
@@ -32,6 +35,9 @@ START_SECONDS = 30.0
 
 FIGURE_SECONDS = 20.0
 """Longest wait for one figure in one format (usual: 0.3 s)."""
+
+TABS = 2
+"""Tabs of the browser that draw at the same time."""
 
 NO_BROWSER = (
     "PNG, SVG and PDF need Chrome or Chromium, and none was found; install one "
@@ -51,22 +57,16 @@ PAGES = jinja2.Environment(
 
 
 @dataclass(frozen=True, slots=True)
-class NamedFigure:
-    """A figure ready for export.
+class Exported:
+    """What an export wrote.
 
     Attributes:
-        name: file name without ending.
-        title: title of the HTML page.
-        caption: sentences under the figure on the HTML page.
-        page: the figure without title and caption, which the page carries.
-        whole: the figure with both, for files that show nothing else.
+        files: HTML pages, the script that they share, static files, then side-cars.
+        missing: why static files that were asked for are not there; empty when all are.
     """
 
-    name: str
-    title: str
-    caption: tuple[str, ...]
-    page: Figure
-    whole: Figure
+    files: tuple[Path, ...]
+    missing: str
 
 
 def embed(figure: Figure, name: str) -> str:
@@ -99,21 +99,20 @@ def export(
     figures: Sequence[NamedFigure],
     folder: Path,
     *,
+    source: Source,
     formats: Iterable[str] = (),
-    warn: Callable[[str], None],
+    size: FigureSize = FigureSize.whole,
     start_seconds: float = START_SECONDS,
-) -> list[Path]:
-    """Write each figure as HTML and in the other formats asked for.
+) -> Exported:
+    """Write each figure as HTML and in the other formats asked for, with its provenance.
 
     Args:
         figures: what to write, under distinct names.
         folder: where; made if it is not there.
+        source: where the figures come from.
         formats: of `FigureFormat`; `html` changes nothing.
-        warn: told in one sentence why static files are missing.
+        size: of the static files.
         start_seconds: longest wait for the browser to start.
-
-    Returns:
-        The files written: HTML pages, the script that they share, then static files.
 
     Raises:
         RequestError: an unknown format, or the folder cannot be written.
@@ -124,7 +123,8 @@ def export(
         raise RequestError(
             f"a format is one of {', '.join(FigureFormat)}, got {', '.join(unknown)}; use these"
         )
-    written = []
+    stamps = {figure.name: stamp(figure, source) for figure in figures}
+    written: dict[str, list[Path]] = {}
     for figure in figures:
         path = folder / f"{figure.name}.html"
         page = PAGES.get_template("figure.html").render(
@@ -132,54 +132,90 @@ def export(
             caption=figure.caption,
             script=SCRIPT,
             figure=embed(figure.page, "figure"),
+            provenance=stamps[figure.name],
         )
         write_atomically(path, page.encode())
-        written.append(path)
+        written[figure.name] = [path]
+    shared = []
     if figures:
-        write_atomically(folder / SCRIPT, plotly_script().encode())
-        written.append(folder / SCRIPT)
-    if not static or not figures:
-        return written
+        shared.append(folder / SCRIPT)
+        write_atomically(shared[0], plotly_script().encode())
+    pictures, missing = _pictures(figures, static, size, start_seconds)
+    for (own, form), content in pictures.items():
+        path = folder / f"{own}.{form}"
+        write_atomically(path, stamped(finished(content, form), form, stamps[own]))
+        written[own].append(path)
+    cars = []
+    for figure in figures:
+        car = side_car(figure, stamps[figure.name], written[figure.name])
+        cars.append(folder / f"{figure.name}.json")
+        text = json.dumps(car, indent=1, ensure_ascii=False) + "\n"
+        write_atomically(cars[-1], text.encode())
+    pages = [paths[0] for paths in written.values()]
+    statics = [path for paths in written.values() for path in paths[1:]]
+    return Exported((*pages, *shared, *statics, *cars), missing)
+
+
+_Wanted = tuple[str, str, Figure]
+"""Figure's name, format, and what to draw."""
+
+
+def _pictures(
+    figures: Sequence[NamedFigure], formats: Sequence[str], size: FigureSize, start_seconds: float
+) -> tuple[dict[tuple[str, str], bytes], str]:
+    """Return what the browser drew by figure and format, and why not all, if not all."""
+    if not formats or not figures:
+        return {}, ""
     browser = find_browser()
     if browser is None:
-        warn(NO_BROWSER)
-        return written
-    wanted = [(figure, name) for figure in figures for name in static]
-    limit = start_seconds + FIGURE_SECONDS * len(wanted)
-    drawn: list[bytes] = []
+        return {}, NO_BROWSER
+    wanted = [(f.name, name, f.sized(size)) for f in figures for name in formats]
+    # Several tabs of one browser draw at once: Plotly leaves a core idle while a picture is packed.
+    limit = start_seconds + FIGURE_SECONDS * len(wanted) / TABS
+    drawn: dict[tuple[str, str], bytes] = {}
     try:
         asyncio.run(asyncio.wait_for(_render(wanted, drawn, browser, start_seconds), limit))
     except _BROWSER_ERRORS as error:
-        warn(
+        return drawn, (
             f"{browser} drew {len(drawn)} of {len(wanted)} static figures, then failed or passed "
             f"its time limit ({type(error).__name__}); try again, or name another browser in "
             "BROWSER_PATH; the HTML files are written"
         )
-    for (figure, name), content in zip(wanted, drawn, strict=False):
-        path = folder / f"{figure.name}.{name}"
-        write_atomically(path, finished(content, name))
-        written.append(path)
-    return written
+    return {what[:2]: drawn[what[:2]] for what in wanted}, ""
 
 
 async def _render(
-    wanted: Sequence[tuple[NamedFigure, str]],
-    drawn: list[bytes],
+    wanted: Sequence[_Wanted],
+    drawn: dict[tuple[str, str], bytes],
     browser: str,
     start_seconds: float,
 ) -> None:
-    """Draw in one browser session, in order; what is done stays in `drawn` whatever follows."""
-    session = kaleido.Kaleido(path=browser, timeout=FIGURE_SECONDS, mathjax=False)
+    """Draw in one browser session; what is done stays in `drawn` whatever follows."""
+    session = kaleido.Kaleido(n=TABS, path=browser, timeout=FIGURE_SECONDS, mathjax=False)
+
+    async def draw(name: str, form: str, figure: Figure) -> None:
+        # 1200 pixels: sharp on a dense screen, and a README's picture stays small.
+        options = {"format": form, "scale": 1.5 if form == "png" else 1}
+        drawn[name, form] = await session.calc_fig(figure, opts=options)
+
     try:
         await asyncio.wait_for(session.open(), start_seconds)
-        for figure, name in wanted:
-            # 1200 pixels: sharp on a dense screen, and a README's picture stays small.
-            options = {"format": name, "scale": 1.5 if name == "png" else 1}
-            drawn.append(await session.calc_fig(figure.whole, opts=options))
+        async with asyncio.TaskGroup() as group:
+            for what in wanted:
+                group.create_task(draw(*what))
+    except* _BROWSER_ERRORS as errors:
+        raise _first(errors) from None
     finally:
         # What closing says of a browser that hangs or died would hide what happened before.
         with contextlib.suppress(*_BROWSER_ERRORS):
             await asyncio.wait_for(session.close(), start_seconds)
+
+
+def _first(errors: BaseException) -> BaseException:
+    """Return the first error of a group, however nested."""
+    while isinstance(errors, BaseExceptionGroup):
+        errors = errors.exceptions[0]
+    return errors
 
 
 def finished(content: bytes, format_name: str) -> bytes:

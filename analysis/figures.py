@@ -1,25 +1,82 @@
 """A study's figures: which there are, for its files and for its report alike."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
+from analysis.export import Exported, export
+from analysis.formats import FigureSize
+from analysis.gallery import (
+    cost,
+    curves,
+    grid,
+    orders,
+    pairs,
+    subsets_drawing,
+    time_unit,
+)
+from analysis.layout import NamedFigure
+from analysis.material import Material, NotDrawn, read_material
+from analysis.stamp import Finding, compare, source
+from model.errors import RequestError
 
-from analysis import frames
-from analysis.export import NamedFigure, export
-from analysis.heatmap_drawing import heatmaps
+KINDS: dict[str, Callable[[Material], list[NamedFigure]]] = {
+    "subsets": subsets_drawing.figures,
+    "curves": curves.figures,
+    "grid": grid.figures,
+    "cost": cost.figures,
+    "protocols": pairs.protocol_figures,
+    "target-time": pairs.target_time_figures,
+    "time-unit": time_unit.figures,
+    "orders": orders.figures,
+}
+"""Every kind of figure, in the order of the report; docs/figures.md describes each."""
 
 
-def figures_of(results: pd.DataFrame, cells: pd.DataFrame) -> list[NamedFigure]:
-    """Return all figures of a study, as its files and its report show them.
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A study's figures, and the kinds that its rows do not support.
+
+    Attributes:
+        figures: in the order of `KINDS`.
+        not_drawn: kind -> what the study lacks.
+    """
+
+    figures: tuple[NamedFigure, ...]
+    not_drawn: Mapping[str, str]
+
+
+def draw_all(material: Material, only: Sequence[str] = ()) -> Drawn:
+    """Draw what a study's rows support.
 
     Args:
-        results: one row per trial of the study (the view `results`).
-        cells: one row per declared cell.
+        material: the study's rows.
+        only: kinds to draw; all where it is empty.
+
+    Raises:
+        RequestError: an unknown kind, a kind asked for that the rows do not support, or results of
+            several preparations of a data set.
     """
-    return [
-        *heatmaps(results, cells),
-    ]
+    unknown = [name for name in only if name not in KINDS]
+    if unknown:
+        raise RequestError(
+            f"a figure is one of {', '.join(KINDS)}, got {', '.join(unknown)}; use these"
+        )
+    figures: list[NamedFigure] = []
+    not_drawn: dict[str, str] = {}
+    for kind, draw in KINDS.items():
+        if only and kind not in only:
+            continue
+        try:
+            figures += draw(material)
+        except NotDrawn as reason:
+            not_drawn[kind] = str(reason)
+    if only and not_drawn:
+        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in not_drawn.items())
+        raise RequestError(
+            f"a figure needs rows that support it, {material.study} lacks them: {reasons}"
+        )
+    return Drawn(tuple(figures), not_drawn)
 
 
 def study_figures(
@@ -27,24 +84,54 @@ def study_figures(
     study: str,
     *,
     folder: Path,
-    formats: Iterable[str],
-    warn: Callable[[str], None],
-) -> list[Path]:
-    """Read a study's results and write its figures; return the files.
+    formats: Sequence[str] = (),
+    only: Sequence[str] = (),
+    size: FigureSize = FigureSize.whole,
+    strict: bool = False,
+) -> tuple[Exported, Mapping[str, str]]:
+    """Read a study's results and write its figures; return the files and what was not drawn.
 
     Args:
         store: URL of the results database, opened read-only.
         study: name of the study.
         folder: where the files go; made if it is not there.
         formats: of `analysis.formats.FigureFormat`; HTML is always written.
-        warn: told why a format is missing, where no browser draws it.
+        only: kinds to draw; all that the rows support where it is empty.
+        size: of static files.
+        strict: refuse to draw while a cell that could have a result has none.
 
     Raises:
-        RequestError: no such store or study, or the folder cannot be written.
+        RequestError: no such store or study, the folder cannot be written, or a gap under `strict`.
     """
-    engine = frames.open_reader(store)
-    # Cells first: a trial that completes in between is still drawn as missing, never half.
-    cells = frames.cells(engine, study)
-    results = frames.results(engine, study)
-    engine.dispose()
-    return export(figures_of(results, cells), folder, formats=formats, warn=warn)
+    material = read_material(store, study)
+    if strict:
+        _refuse_gaps(material)
+    drawn = draw_all(material, only)
+    exported = export(
+        drawn.figures, folder, source=source(study, material.store), formats=formats, size=size
+    )
+    return exported, drawn.not_drawn
+
+
+def check_figures(store: str, study: str, folder: Path) -> list[Finding]:
+    """Say of each figure in a folder whether the store would draw the same one now.
+
+    Raises:
+        RequestError: no such store or study, or no figures of it in the folder.
+    """
+    return compare(folder, draw_all(read_material(store, study)).figures, study)
+
+
+def _refuse_gaps(material: Material) -> None:
+    counts = material.cells["class"].value_counts()
+    gaps = {name: int(counts[name]) for name in GAPS if name in counts}
+    if gaps:
+        told = ", ".join(f"{count} {name}" for name, count in gaps.items())
+        raise RequestError(
+            f"--strict draws a study without gaps, {material.study} has {told} of "
+            f"{len(material.cells)} cells; launch it to the end, or draw without --strict"
+        )
+
+
+GAPS = ("running", "pending", "failed", "censored")
+"""Classes of cells that could have a result and have none to compare."""

@@ -23,3 +23,11 @@ class FigureFormat(StrEnum):
     png = "png"
     svg = "svg"
     pdf = "pdf"
+
+
+class FigureSize(StrEnum):
+    """What a static figure is made for: a file of its own, or one or two columns of a paper."""
+
+    whole = "whole"
+    two = "two-columns"
+    one = "one-column"

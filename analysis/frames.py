@@ -25,12 +25,13 @@ from sqlalchemy import (
     and_,
     case,
     func,
+    or_,
     select,
 )
 from sqlalchemy.types import TypeEngine
 
 from model.errors import RequestError
-from model.results import Protocol, Split
+from model.results import SELECTED_BY, Protocol, Split
 from study import engine as database
 from study.column_types import Utc
 from study.packing import unpack
@@ -267,6 +268,41 @@ def curves(engine: Engine, study: str) -> pd.DataFrame:
     )
     with engine.connect() as connection:
         declared_cells(connection, study)
+        return read(connection, statement)
+
+
+def training_curves(engine: Engine, study: str) -> pd.DataFrame:
+    """Return `trial, epoch, metric, value`: what a trial's learning curve consists of.
+
+    Validation `ndcg@10` under the trial's own protocol, and the training `loss`; of complete trials
+    alone, in the order of the plan. All of `curves` would be many times as much.
+    """
+    validation = and_(
+        EpochMetricRow.split == "validation",
+        EpochMetricRow.metric == SELECTED_BY,
+        EpochMetricRow.protocol != "full",
+    )
+    loss = and_(EpochMetricRow.split == "train", EpochMetricRow.metric == "loss")
+    statement = (
+        select(
+            EpochMetricRow.trial,
+            EpochMetricRow.epoch,
+            EpochMetricRow.metric,
+            EpochMetricRow.value,
+        )
+        .select_from(CellRow)
+        .join(TrialRow, _answers)
+        .join(
+            EpochMetricRow,
+            and_(
+                EpochMetricRow.trial == TrialRow.id,
+                EpochMetricRow.attempt == TrialRow.result_attempt,
+            ),
+        )
+        .where(CellRow.study == study, TrialRow.state == "complete", or_(validation, loss))
+        .order_by(CellRow.number, EpochMetricRow.epoch, EpochMetricRow.metric)
+    )
+    with engine.connect() as connection:
         return read(connection, statement)
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from sqlalchemy.engine import make_url
 
 from analysis import frames
 from analysis.captions import candidates, replaced_time
 from analysis.export import PAGES, embed, plotly_script
-from analysis.figures import figures_of
+from analysis.figures import draw_all
 from analysis.files import write_atomically
+from analysis.material import Material, read_material
 from analysis.tables import (
     PROBLEM_FACTORS,
     SELECTION,
@@ -53,29 +53,6 @@ CLASS_MEANINGS = {
     "infeasible": "no such network exists",
     "duplicate": "asks for the trial of another cell",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class StudyFrames:
-    """What the page is made from: the frames of `analysis.frames` for one study.
-
-    Attributes:
-        study: name of the study.
-        question: what it asks.
-        store: URL of the database, for the reader; without a password.
-        cells: one row per declared cell.
-        results: one row per trial.
-        attempts: one row per attempt, with the environment's columns.
-        datasets: one row per prepared data set.
-    """
-
-    study: str
-    question: str
-    store: str
-    cells: pd.DataFrame
-    results: pd.DataFrame
-    attempts: pd.DataFrame
-    datasets: pd.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +115,7 @@ class Report:
     selected_by: str
 
 
-def compose(source: StudyFrames) -> Report:
+def compose(source: Material) -> Report:
     """Say what the page shows.
 
     Raises:
@@ -186,13 +163,13 @@ def compose(source: StudyFrames) -> Report:
     )
 
 
-def render(source: StudyFrames) -> str:
+def render(source: Material) -> str:
     """Return the page as HTML."""
     return PAGES.get_template("report.html").render(
         report=compose(source),
         figures=[
             (figure, embed(figure.page, f"figure-{number}"))
-            for number, figure in enumerate(figures_of(source.results, source.cells), start=1)
+            for number, figure in enumerate(draw_all(source).figures, start=1)
         ],
         plotly=plotly_script(),
     )
@@ -204,21 +181,7 @@ def write_report(store: str, study: str, path: Path) -> None:
     Raises:
         RequestError: no such store or study, or the file cannot be written.
     """
-    engine = frames.open_reader(store)
-    # Cells first: a trial that completes in between is still shown as missing, never half.
-    cells = frames.cells(engine, study)
-    declared = frames.studies(engine).set_index("study")
-    source = StudyFrames(
-        study=study,
-        question=str(declared.loc[study, "question"]),
-        store=make_url(store).render_as_string(hide_password=True),
-        cells=cells,
-        results=frames.results(engine, study),
-        attempts=frames.attempts(engine, study),
-        datasets=frames.datasets(engine),
-    )
-    engine.dispose()
-    write_atomically(path, render(source).encode())
+    write_atomically(path, render(read_material(store, study)).encode())
 
 
 def _findings(group: Group, ranked: pd.DataFrame, factors: list[str]) -> Iterable[str]:

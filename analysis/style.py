@@ -27,6 +27,29 @@ SEQUENTIAL: tuple[str, ...] = (
 )
 """Low to high, darkening at every step: Brewer's YlGnBu, its first step told from paper."""
 
+DIVERGING: tuple[str, ...] = (
+    "#7f3b08",
+    "#b8641b",
+    "#e3a65f",
+    "#f8dcb8",
+    "#ffffff",
+    "#d6dbec",
+    "#a09bc9",
+    "#6a5aa0",
+    "#2d0f4c",
+)
+"""Below and above zero, darkening both ways: Brewer's PuOr with a white middle."""
+
+SERIES: tuple[tuple[str, str, str], ...] = (
+    ("#1f4e9c", "solid", "circle"),
+    ("#d9730d", "dash", "square"),
+    ("#3a8f6b", "dot", "diamond"),
+    ("#8e3b8a", "dashdot", "triangle-up"),
+    ("#7a6a1c", "longdash", "x"),
+    ("#5c6670", "longdashdot", "cross"),
+)
+"""Colour, dash and marker of each series: told apart without colour, too."""
+
 TIME_MARK = "†"
 """Follows the name of an embedding that sees the target's time."""
 
@@ -52,12 +75,22 @@ HATCHES: dict[str, Hatch] = {
 }
 """By state, the most pressing first: a cell missing for several reasons shows this one."""
 
+_AXIS = {
+    "zeroline": False,
+    "showgrid": False,
+    "linecolor": "#9aa4ae",
+    "tickcolor": "#9aa4ae",
+    "gridcolor": "#e9ecef",
+    "fixedrange": True,
+    "title": {"font": {"size": 12}, "standoff": 6},
+}
+
 TEMPLATE = go.layout.Template(
     layout={
-        "font": {"family": FONT, "size": 13, "color": INK},
+        "font": {"family": FONT, "size": 12, "color": INK},
         "paper_bgcolor": PAPER,
         "plot_bgcolor": PAPER,
-        "colorway": ["#1f4e9c", "#d9730d", "#3a8f6b", "#8e3b8a", "#7a6a1c", "#5c6670"],
+        "colorway": [colour for colour, _, _ in SERIES],
         "autotypenumbers": "strict",
         "hoverlabel": {
             "bgcolor": PAPER,
@@ -65,8 +98,8 @@ TEMPLATE = go.layout.Template(
             "align": "left",
             "font": {"family": FONT, "size": 12, "color": INK},
         },
-        "xaxis": {"zeroline": False, "showgrid": False},
-        "yaxis": {"zeroline": False, "showgrid": False},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
         "legend": {"font": {"size": 12}},
     }
 )

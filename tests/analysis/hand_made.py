@@ -5,8 +5,10 @@ import math
 
 import pandas as pd
 
-from analysis.heatmap import panels
-from analysis.report import StudyFrames
+from analysis.figures import draw_all
+from analysis.gallery.subsets import METRICS as SHOWN
+from analysis.gallery.subsets import NEVER_AVERAGED, panels_of
+from analysis.material import Material
 from model.config import EMBEDDINGS
 
 METRICS = [
@@ -92,8 +94,23 @@ def study(points):
 
 def only_panel(results, cells, *, metric="test_ndcg@10"):
     """The one panel that a study on one data set has for a metric."""
-    (found,) = (data for data in panels(results, cells) if data.measure.column == metric)
+    (found,) = panels_of_study(results, cells, metrics=[metric])
     return found
+
+
+def panels_of_study(results, cells, *, metrics=SHOWN):
+    """Every panel of a study."""
+    material = report_source(results, cells)
+    return [
+        panel
+        for group in material.groups(NEVER_AVERAGED)
+        for panel in panels_of(group, metrics, material.factors)
+    ]
+
+
+def figures_of(results, cells, *only):
+    """The study's figures, or those of some kinds."""
+    return list(draw_all(report_source(results, cells), only).figures)
 
 
 def plausible(subset, seed=0):
@@ -134,7 +151,7 @@ def report_source(results, cells, **changes):
         "device": "cpu",
         "threads": 1,
     }
-    return StudyFrames(
+    return Material(
         **{
             "study": "by-hand",
             "question": "Which temporal embeddings suit MovieLens 100K?",
@@ -143,6 +160,15 @@ def report_source(results, cells, **changes):
             "results": results,
             "attempts": pd.DataFrame(
                 [{"trial": trial, "attempt": 1, **environment} for trial in results["trial"]]
+            ),
+            "curves": pd.DataFrame(
+                [
+                    {"trial": trial, "epoch": epoch, "metric": metric, "value": value / epoch}
+                    for trial in results.loc[results["state"] == "complete", "trial"]
+                    for epoch in (1, 2)
+                    for metric, value in (("ndcg@10", 0.2), ("loss", 4.0))
+                ],
+                columns=["trial", "epoch", "metric", "value"],
             ),
             "datasets": pd.DataFrame(
                 [

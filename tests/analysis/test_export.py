@@ -2,21 +2,18 @@ import re
 import struct
 import zlib
 
+import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from analysis.export import (
-    NamedFigure,
-    export,
-    find_browser,
-    finished,
-    repacked,
-)
-from analysis.figures import figures_of, study_figures
+from analysis.export import export, find_browser, finished, repacked
+from analysis.figures import study_figures
 from analysis.formats import FigureFormat
+from analysis.layout import Area, NamedFigure
+from analysis.stamp import Source
 from model.errors import RequestError
 from tests.analysis.browser import browser, look
-from tests.analysis.hand_made import full_study
+from tests.analysis.hand_made import figures_of, full_study
 from tests.stored import fill
 
 
@@ -25,17 +22,26 @@ def heatmaps():
     return figures_of(*full_study())[:1]
 
 
-@pytest.fixture
-def heard():
-    return []
+SOURCE = Source("by-hand", "sqlite:///results.db", "0123abc", (("plotly", "7.1.0"),))
 
 
 def small(name, title="A title"):
-    return NamedFigure(name, title, ("A caption.",), go.Figure(), go.Figure())
+    rows = pd.DataFrame({"trial": ["a", "b"], "test_ndcg@10": [0.1, 0.2]})
+    return NamedFigure(
+        "small", name, title, ("A caption.",), go.Figure(), Area(100), rows, "SELECT 1"
+    )
 
 
-def test_html_needs_no_network_but_the_script_beside_it(heatmaps, tmp_path, heard):
-    path, script = export(heatmaps, tmp_path / "figures", warn=heard.append)
+def written(figures, folder, **options):
+    """The files of an export that misses nothing."""
+    exported = export(figures, folder, source=SOURCE, **options)
+    assert exported.missing == ""
+    return list(exported.files)
+
+
+def test_html_needs_no_network_but_the_script_beside_it(heatmaps, tmp_path):
+    path, script, car = written(heatmaps, tmp_path / "figures")
+    assert car.name == "subsets_ml-100k_test_ndcg-at-10.json"
     page = path.read_text()
     assert path.name == "subsets_ml-100k_test_ndcg-at-10.html"
     asked = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"([^\"]*)\"", page)
@@ -43,80 +49,73 @@ def test_html_needs_no_network_but_the_script_beside_it(heatmaps, tmp_path, hear
     assert script == path.parent / "plotly.min.js"
     assert "plotly.js v" in script.read_text()[:200]
     assert "121 of 128 cells" in page
-    assert heard == []
 
 
-def test_many_pages_share_one_script(tmp_path, heard):
-    written = export([small(f"figure-{n}") for n in range(36)], tmp_path, warn=heard.append)
-    assert [path.name for path in written] == [
-        *(f"figure-{n}.html" for n in range(36)), "plotly.min.js",
-    ]  # fmt: skip
-    assert sorted(written) == sorted(tmp_path.iterdir())
-    pages = sum(path.stat().st_size for path in written[:-1])
+def test_many_pages_share_one_script(tmp_path):
+    files = written([small(f"figure-{n}") for n in range(36)], tmp_path)
+    assert [path.name for path in files] == [
+        *(f"figure-{n}.html" for n in range(36)),
+        "plotly.min.js",
+        *(f"figure-{n}.json" for n in range(36)),
+    ]
+    assert sorted(files) == sorted(tmp_path.iterdir())
+    pages = sum(path.stat().st_size for path in files[:36])
     assert pages < 36 * 50_000
 
 
-def test_without_figures_there_is_no_script(tmp_path, heard):
-    assert export([], tmp_path, warn=heard.append) == []
+def test_without_figures_there_is_no_script(tmp_path):
+    assert written([], tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_titles_and_captions_are_text_and_never_markup(tmp_path, heard):
-    path, _ = export([small("a", "<script>alert(1)</script>")], tmp_path, warn=heard.append)
+def test_titles_and_captions_are_text_and_never_markup(tmp_path):
+    path, *_ = written([small("a", "<script>alert(1)</script>")], tmp_path)
     assert "<script>alert(1)" not in path.read_text()
     assert "&lt;script&gt;alert(1)" in path.read_text()
 
 
 def test_without_a_browser_html_is_written_and_the_message_says_how_to_get_one(
-    heatmaps, tmp_path, heard, monkeypatch
+    heatmaps, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("BROWSER_PATH", "/nonexistent")
-    written = export(heatmaps, tmp_path, formats=["png"], warn=heard.append)
-    assert [path.suffix for path in written] == [".html", ".js"]
-    assert len(heard) == 1
-    assert "apt-get install chromium" in heard[0]
-    assert "the HTML files are written" in heard[0]
+    exported = export(heatmaps, tmp_path, source=SOURCE, formats=["png"])
+    assert [path.suffix for path in exported.files] == [".html", ".js", ".json"]
+    assert "apt-get install chromium" in exported.missing
+    assert "the HTML files are written" in exported.missing
 
 
 @pytest.mark.slow
-def test_a_browser_that_hangs_is_given_up_after_its_time_limit(
-    heatmaps, tmp_path, heard, monkeypatch
-):
+def test_a_browser_that_hangs_is_given_up_after_its_time_limit(heatmaps, tmp_path, monkeypatch):
     program = tmp_path / "hangs"
     program.write_text("#!/bin/sh\nexec sleep 3600\n")
     program.chmod(0o755)
     monkeypatch.setenv("BROWSER_PATH", str(program))
-    written = export(
-        heatmaps, tmp_path / "out", formats=["png"], warn=heard.append, start_seconds=0.5
-    )
-    assert [path.suffix for path in written] == [".html", ".js"]
-    assert len(heard) == 1
-    assert "drew 0 of 1 static figures" in heard[0]
-    assert "then failed or passed its time limit" in heard[0]
+    exported = export(heatmaps, tmp_path / "out", source=SOURCE, formats=["png"], start_seconds=0.5)
+    assert [path.suffix for path in exported.files] == [".html", ".js", ".json"]
+    assert "drew 0 of 1 static figures" in exported.missing
+    assert "then failed or passed its time limit" in exported.missing
 
 
-def test_a_browser_that_dies_is_reported(heatmaps, tmp_path, heard, monkeypatch):
+def test_a_browser_that_dies_is_reported(heatmaps, tmp_path, monkeypatch):
     program = tmp_path / "dies"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("BROWSER_PATH", str(program))
-    written = export(
-        heatmaps, tmp_path / "out", formats=["png"], warn=heard.append, start_seconds=5
-    )
-    assert [path.suffix for path in written] == [".html", ".js"]
-    assert "drew 0 of 1 static figures" in heard[0]
+    exported = export(heatmaps, tmp_path / "out", source=SOURCE, formats=["png"], start_seconds=5)
+    assert [path.suffix for path in exported.files] == [".html", ".js", ".json"]
+    assert "drew 0 of 1 static figures" in exported.missing
 
 
-def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path, heard):
+def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(RequestError, match=r"one of html, png, svg, pdf, got bmp"):
-        export([small("a")], tmp_path, formats=["html", "bmp"], warn=heard.append)
+        export([small("a")], tmp_path, source=SOURCE, formats=["html", "bmp"])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_is_one_clear_message(tmp_path, heard):
+def test_a_folder_that_cannot_be_made_is_one_clear_message(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(RequestError, match=r"must be writable, got .*; name another place"):
-        export([small("a")], tmp_path / "file" / "figures", warn=heard.append)
+        export([small("a")], tmp_path / "file" / "figures", source=SOURCE)
 
 
 def test_what_differs_between_two_drawings_is_taken_out():
@@ -147,43 +146,43 @@ def test_a_repacked_picture_has_the_same_pixels_in_fewer_bytes():
     assert small_png.endswith(chunk(b"IEND", b""))
 
 
-def test_a_study_is_drawn_from_its_store(tmp_path, heard):
+def test_a_study_is_drawn_from_its_store(tmp_path):
     url = f"sqlite:///{tmp_path}/results.db"
     fill(url, tmp_path)
-    written = study_figures(
-        url, "small", folder=tmp_path / "figures", formats=[], warn=heard.append
-    )
+    exported, not_drawn = study_figures(url, "small", folder=tmp_path / "figures")
     # 18 cells: subsets none, Pos and Pos+Log, heads 1, 2 and per-embedding, 2 seeds. Two metrics
-    # have a value in both protocols, each with a panel for each declared level of heads.
-    assert len(written) == 3 * 3 + 1
-    assert {path.suffix for path in written} == {".html", ".js"}
+    # have a value in both protocols, each with a panel for each declared level of heads. Of the
+    # other kinds curves (of the one level with complete trials) and cost are supported.
+    names = [path.name.split("_")[0] for path in exported.files if path.suffix == ".html"]
+    assert names == ["subsets"] * 9 + ["curves", "cost"]
+    assert not_drawn["time-unit"].startswith("it takes a study that sweeps tau")
     page = (tmp_path / "figures" / "subsets_tiny_test_ndcg-at-10_heads-1.html").read_text()
     assert "Test NDCG@10 on tiny, heads 1" in page
     assert "of 6 cells" in page
 
 
-def test_a_study_that_the_store_lacks_is_refused(tmp_path, heard):
+def test_a_study_that_the_store_lacks_is_refused(tmp_path):
     url = f"sqlite:///{tmp_path}/results.db"
     fill(url, tmp_path)
     with pytest.raises(RequestError, match="did you mean small"):
-        study_figures(url, "smal", folder=tmp_path, formats=[], warn=heard.append)
+        study_figures(url, "smal", folder=tmp_path)
 
 
 @pytest.mark.browser
-def test_one_session_draws_every_static_format_the_same_twice(heatmaps, tmp_path, heard):
+def test_one_session_draws_every_static_format_the_same_twice(heatmaps, tmp_path):
     browser()
     folders = (tmp_path / "a", tmp_path / "b")
     for folder in folders:
-        export(heatmaps, folder, formats=["png", "svg", "pdf"], warn=heard.append)
-    assert heard == []
+        written(heatmaps, folder, formats=["png", "svg", "pdf"])
     starts = {
         ".png": b"\x89PNG",
         ".svg": b"<svg",
         ".pdf": b"%PDF",
         ".html": b"<!doctype html>",
         ".js": b"/*",
+        ".json": b"{",
     }
-    assert set(starts) == {".js", *(f".{name}" for name in FigureFormat)}
+    assert set(starts) == {".js", ".json", *(f".{name}" for name in FigureFormat)}
     for first in sorted(folders[0].iterdir()):
         content = first.read_bytes()
         assert content.startswith(starts.pop(first.suffix))
@@ -194,8 +193,8 @@ def test_one_session_draws_every_static_format_the_same_twice(heatmaps, tmp_path
 
 
 @pytest.mark.browser
-def test_a_figures_page_fits_phone_and_desktop(heatmaps, tmp_path, heard):
-    path, _ = export(heatmaps, tmp_path, warn=heard.append)
+def test_a_figures_page_fits_phone_and_desktop(heatmaps, tmp_path):
+    path, *_ = written(heatmaps, tmp_path)
     for seen in look(path, widths=(390, 1280)):
         assert seen.complaints == ()
         assert seen.figures_drawn == 1
@@ -204,8 +203,8 @@ def test_a_figures_page_fits_phone_and_desktop(heatmaps, tmp_path, heard):
 
 
 @pytest.mark.browser
-def test_a_page_that_lost_its_script_says_what_it_needs(heatmaps, tmp_path, heard):
-    path, script = export(heatmaps, tmp_path, warn=heard.append)
+def test_a_page_that_lost_its_script_says_what_it_needs(heatmaps, tmp_path):
+    path, script, _ = written(heatmaps, tmp_path)
     script.unlink()
     (seen,) = look(path, widths=(1280,), wait_for_figures=False)
     assert "plotly.min.js, which is written into the same folder; keep it beside" in seen.text

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from analysis.figures import figures_of
 from analysis.report import LISTED_FAILURES, SHOWN_ARMS, compose, render, write_report
 from model.errors import RequestError
 from tests.analysis.browser import look
-from tests.analysis.hand_made import full_study, report_source, study
+from tests.analysis.hand_made import figures_of, full_study, report_source, study
 from tests.stored import fill
 
 
@@ -165,7 +164,7 @@ def test_levels_of_heads_are_columns_of_one_table_and_name_its_arms():
 
 def test_the_report_shows_the_figures_that_are_written_as_files(page):
     figures = figures_of(*full_study())
-    assert len(figures) == 3
+    assert len(figures) == 6
     shown = re.findall(r"<h3>Figure \d+\. (.*?)</h3>", page)
     assert shown == [figure.title for figure in figures]
 
@@ -270,7 +269,7 @@ def test_the_report_opens_on_phone_and_desktop_and_tells_why_a_cell_is_empty(pag
     views = look(tmp_path / "report.html", widths=(390, 1280), point_at=(1.5 / 8, 4.5 / 8))
     for seen in views:
         assert seen.complaints == ()
-        assert seen.figures_drawn == 3
+        assert seen.figures_drawn == 6
         assert seen.page_width <= seen.width
         assert "Day+Sin" in seen.hover
         assert "diverged: the loss is nan at epoch 3" in seen.hover

@@ -2,29 +2,27 @@
 
 Rows are the subsets of the absolute embeddings, columns those of the relative ones. A panel holds
 one data set, one metric and one level of every factor in `NEVER_AVERAGED`; over the rest of the
-grid and over seeds it shows means. This is the paper's ablation figure; `analysis.heatmap_drawing`
-draws it.
+grid and over seeds it shows means. This is the paper's ablation figure; `subsets_drawing` draws it.
 """
 
 import itertools
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.captions import coverage_sentence, notes
 from analysis.frames import CLASSES
+from analysis.layout import file_name
 from analysis.style import HATCHES
 from analysis.tables import (
     PROBLEM_FACTORS,
     Group,
     Measure,
     measure,
-    measured_cells,
     score,
-    separated,
-    swept,
 )
 from model.config import RELATIVE_EMBEDDINGS, TIMED_EMBEDDINGS
 from study.space import label
@@ -112,33 +110,22 @@ class HeatmapData:
     @property
     def name(self) -> str:
         """A file name without ending, unique among the panels of a study."""
-        parts = ("subsets", self.dataset, self.measure.column, *(f"{k}-{v}" for k, v in self.held))
-        return "_".join(parts).replace("@", "-at-").replace("/", "-")
+        held = (f"{k}-{v}" for k, v in self.held)
+        return file_name("subsets", self.dataset, self.measure.column, *held)
 
 
-def panels(results: pd.DataFrame, cells: pd.DataFrame) -> tuple[HeatmapData, ...]:
-    """Return every panel of a study: data sets, then levels never averaged, then `METRICS`.
-
-    Metrics that no complete trial of the study has are left out, unless that leaves none.
+def panels_of(
+    group: Group, metrics: Sequence[str], factors: Sequence[str]
+) -> tuple[HeatmapData, ...]:
+    """Return a panel of a group for each metric.
 
     Args:
-        results: one row per trial of the study (the view `results`).
-        cells: one row per declared cell.
-
-    Raises:
-        RequestError: the results are of several preparations of a data set.
+        group: the measured cells of one data set at one level of each factor in `NEVER_AVERAGED`.
+        metrics: columns of the results.
+        factors: those that the study sweeps.
     """
-    # Models without temporal embeddings have no place among the subsets.
-    cells = cells[cells["embeddings"] != ""].reset_index(drop=True)
-    stored = [name for name in METRICS if name in results and results[name].notna().any()]
-    factors = swept(cells)
-    split = [name for name in factors if name in NEVER_AVERAGED]
     grid = [name for name in factors if name not in NEVER_AVERAGED]
-    return tuple(
-        _panel(group, measure(metric), grid)
-        for group in separated(measured_cells(results, cells), split)
-        for metric in stored or METRICS[:1]
-    )
+    return tuple(_panel(group, measure(metric), grid) for metric in metrics)
 
 
 def _panel(group: Group, column: Measure, swept_factors: list[str]) -> HeatmapData:

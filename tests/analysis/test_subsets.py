@@ -6,11 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.frames import CLASSES
-from analysis.heatmap import COLUMNS, METRICS, NEVER_AVERAGED, ROWS, panels
+from analysis.gallery.subsets import COLUMNS, METRICS, NEVER_AVERAGED, ROWS
 from analysis.style import HATCHES
 from analysis.tables import FACTORS
 from study.space import label
-from tests.analysis.hand_made import ALL_SUBSETS, full_study, only_panel, study
+from tests.analysis.hand_made import (
+    ALL_SUBSETS,
+    figures_of,
+    full_study,
+    only_panel,
+    panels_of_study,
+    study,
+)
 
 
 def panel(points, *, metric="test_ndcg@10"):
@@ -171,7 +178,7 @@ def test_every_declared_cell_is_counted_once_whatever_became_of_it(declared):
 )
 def test_levels_that_answer_different_questions_get_panels_of_their_own(factor, levels):
     results, cells = study([{"embeddings": "Log", factor: value} for value in levels])
-    found = [d for d in panels(results, cells) if d.measure.column == "test_ndcg@10"]
+    found = panels_of_study(results, cells, metrics=["test_ndcg@10"])
     assert [data.held for data in found] == [((factor, value),) for value in levels]
     assert [data.n_declared for data in found] == [1, 1]
     assert found[1].title == f"Test NDCG@10 on ml-100k, {factor.replace('_', ' ')} {levels[1]}"
@@ -185,7 +192,7 @@ def test_what_is_never_averaged_is_a_factor():
 
 def test_each_data_set_and_metric_has_a_panel():
     results, cells = study([{"embeddings": "Pos", "dataset": name} for name in ("ml-100k", "game")])
-    found = panels(results, cells)
+    found = panels_of_study(results, cells)
     assert [(data.dataset, data.measure.column) for data in found] == [
         (name, metric) for name in ("ml-100k", "game") for metric in METRICS
     ]
@@ -195,10 +202,13 @@ def test_each_data_set_and_metric_has_a_panel():
 def test_a_metric_that_no_trial_has_is_left_out_but_an_unfinished_study_is_still_drawn():
     results, cells = study([{"embeddings": "Pos"}])
     results["test_full_ndcg@10"] = math.nan
-    assert [data.measure.column for data in panels(results, cells)] == list(METRICS[:2])
+    drawn = figures_of(results, cells, "subsets")
+    assert [figure.title for figure in drawn] == [
+        "Test NDCG@10 on ml-100k", "Test Recall@10 on ml-100k",
+    ]  # fmt: skip
     results, cells = study([{"embeddings": "Pos", "class": "pending"}])
-    (only,) = panels(results, cells)
-    assert only.coverage == "0 of 1 cells (1 pending)"
+    (only,) = figures_of(results, cells, "subsets")
+    assert only.caption[0] == "0 of 1 cells (1 pending)."
 
 
 def test_the_caption_states_protocol_epoch_seeds_setting_and_target_time():

@@ -1,12 +1,10 @@
-import itertools
 import math
 
 import pytest
-from plotly.colors import hex_to_rgb, sample_colorscale
 
-from analysis.heatmap_drawing import draw, luminance, readable_on
-from analysis.style import HATCHES, INK, PAPER, SEQUENTIAL
-from tests.analysis.hand_made import full_study, only_panel, study
+from analysis.gallery.subsets_drawing import draw, outliers
+from analysis.style import HATCHES
+from tests.analysis.hand_made import ALL_SUBSETS, full_study, only_panel, study
 
 
 @pytest.fixture(scope="module")
@@ -87,19 +85,29 @@ def test_embeddings_that_see_the_targets_time_are_marked_on_the_axes(data):
     assert (corner.x0 < 0 < corner.x1 < 0.5, corner.y0 < 0, 3 < corner.y1 < 3.5) == (True,) * 3
 
 
-def test_a_figure_of_its_own_carries_title_coverage_and_caption(data):
-    texts = [note.text for note in draw(data).layout.annotations]
-    assert "<b>Test NDCG@10 on ml-100k</b>" in texts
-    assert data.coverage in texts
-    assert any("popular-100" in text and "Mean over 2 seeds" in text for text in texts)
-
-
-def test_a_bare_figure_leaves_them_to_the_page_and_takes_its_width(data):
-    figure = draw(data, bare=True)
+def test_a_figure_leaves_its_width_to_the_page(data):
+    figure = draw(data)
     assert figure.layout.width is None
     assert [note.text for note in figure.layout.annotations] == [
         "relative embeddings", "absolute embeddings",
     ]  # fmt: skip
+
+
+def test_a_subset_far_from_all_others_is_marked_and_does_not_take_their_colours():
+    results, cells = study(
+        [
+            {"embeddings": subset, "value": 0.9 if subset == "Log" else 0.20 + place / 1000}
+            for place, subset in enumerate(ALL_SUBSETS[:10])
+        ]
+    )
+    data = only_panel(results, cells)
+    (heatmap,) = traces(draw(data), "heatmap")
+    # ALL_SUBSETS starts with none, then the six alone: Log is the seventh.
+    assert (heatmap.zmin, heatmap.zmax) == pytest.approx((0.200, 0.209))
+    (text,) = [trace for trace in traces(draw(data), "scatter") if trace.mode == "text"]
+    assert [word for word in text.text if "▲" in word] == ["▲.900"]
+    (sentence,) = outliers(data)
+    assert sentence.startswith("▲▼ lie beyond the colours, which span .200 to .209")
 
 
 def test_nothing_complete_is_drawn_without_a_colour_bar():
@@ -114,25 +122,3 @@ def test_one_value_alone_has_room_around_it():
     panel = only_panel(results, cells)
     (heatmap,) = traces(draw(panel), "heatmap")
     assert (heatmap.zmin, heatmap.zmax) == pytest.approx((0.245, 0.255))
-
-
-def test_colours_darken_at_every_step_so_that_they_survive_grey_print():
-    light = [luminance(tuple(c / 255 for c in hex_to_rgb(colour))) for colour in SEQUENTIAL]
-    assert all(a > b for a, b in itertools.pairwise(light))
-    assert light[0] - light[-1] > 0.8
-
-
-def test_every_value_is_readable_on_its_colour():
-    # WCAG 2.2 asks 4.5 of body text and 3 of large text; the middle of any scale is the worst.
-    for ground in sample_colorscale(list(SEQUENTIAL), 101, colortype="tuple"):
-        ink = luminance(tuple(c / 255 for c in hex_to_rgb(readable_on(ground))))
-        dark, light = sorted([ink, luminance(ground)])
-        assert (light + 0.05) / (dark + 0.05) > 4.0
-    assert readable_on((0, 0, 0)) == PAPER
-    assert readable_on((1, 1, 1)) == INK
-
-
-def test_luminance_is_that_of_the_standard():
-    assert luminance((1, 1, 1)) == pytest.approx(1)
-    assert luminance((0, 1, 0)) == pytest.approx(0.7152)
-    assert luminance((0.5, 0.5, 0.5)) == pytest.approx(((0.5 + 0.055) / 1.055) ** 2.4)
