@@ -117,7 +117,7 @@ def cost_data(group: Group, metric: str = METRIC, *, factors: Sequence[str]) -> 
 
 def _name(arm: "pd.Series[Any]", factors: Sequence[str]) -> str:
     """Name an arm by its subset, or by its model where that has none, and by what else varies."""
-    own = str(arm["embeddings"]) or str(arm["model"])
+    own = str(arm["embeddings"]) or str(arm.get("model", "no embedding"))
     read = [name for name in factors if name != "model" and level(arm[name]) != "–"]
     return ", ".join([own, *(f"{name.replace('_', ' ')} {level(arm[name])}" for name in read)])
 
