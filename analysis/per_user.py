@@ -102,19 +102,22 @@ def per_user(engine: Engine, study: str, column: Measure) -> PerUser:
         }
 
 
-def arms_of(measured: pd.DataFrame, values: PerUser, factors: Sequence[str]) -> tuple[Arm, ...]:
+def arms_of(
+    measured: pd.DataFrame, values: PerUser, factors: Sequence[str], *, repeats: bool = False
+) -> tuple[Arm, ...]:
     """Return the arms of cells that may be compared, in declared order.
 
     Args:
         measured: rows of one `analysis.tables.Group`.
         values: from `per_user`.
         factors: what tells arms of a subset apart.
-
-    An arm that only repeats trials of another (a duplicate within these cells) is left out.
+        repeats: keep arms that only repeat trials of another; a choice between hyperparameter
+            points needs them, a ranking of arms does not.
     """
-    legal = measured[measured["class"] != "infeasible"]
-    by_own = legal.sort_values("class", key=lambda kind: kind == "duplicate", kind="stable")
-    feasible = by_own.drop_duplicates("trial").sort_index()
+    feasible = measured[measured["class"] != "infeasible"]
+    if not repeats:
+        by_own = feasible.sort_values("class", key=lambda kind: kind == "duplicate", kind="stable")
+        feasible = by_own.drop_duplicates("trial").sort_index()
     found = []
     for (dataset, subset, *levels), cells in feasible.groupby(
         ["dataset", "embeddings", *factors], dropna=False, sort=False
