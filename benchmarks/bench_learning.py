@@ -36,7 +36,10 @@ def trained(path: str, subset: str, seed: int, epochs: int, folder: Path) -> dic
     from model.data.prepare import load_prepared
     from model.data.sources import data_folder
 
-    training.build = PlainMeantime if path == "plain" else build
+    def plain(config, data, *, seed):
+        return PlainMeantime(config, n_items=data.n_items, n_days=data.n_days, seed=seed)
+
+    training.build = plain if path == "plain" else build
     embeddings = tuple(subset.split("+"))
     config = TrialConfig(
         dataset=DatasetConfig(name="ml-100k"),

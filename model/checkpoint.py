@@ -20,7 +20,7 @@ import torch
 from model.config import TrialConfig
 from model.errors import RequestError
 
-_FORMAT = 1
+_FORMAT = 2
 _DIGEST_BYTES = 32
 
 State = dict[str, Any]

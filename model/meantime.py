@@ -27,6 +27,7 @@ from model.blocks import (
 from model.config import ABSOLUTE_EMBEDDINGS, RELATIVE_EMBEDDINGS, MeantimeConfig
 from model.data.batches import Batch, TrainingBatch
 from model.loss import item_cross_entropy
+from model.network import INITIAL_SPREAD, Network
 from model.randomness import torch_generator
 from model.relative import (
     GapRelation,
@@ -37,8 +38,6 @@ from model.relative import (
     rows,
     sin_frequencies,
 )
-
-_INITIAL_SPREAD = 0.02
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,7 +256,7 @@ class Block(nn.Module):
         return drop(x, self._rate, dropout)
 
 
-class Meantime(nn.Module):
+class Meantime(Network):
     """Item embedding, blocks, item head.
 
     Numbered differences from the paper and its authors' code:
@@ -328,11 +327,6 @@ class Meantime(nn.Module):
         """Score items 1..I; column 0 belongs to padding."""
         return self.head.all_scores(state, self.item_embedding)
 
-    def freeze_padding(self) -> None:
-        """Zero the gradient of the padding row, a class of the head, so that it stays zero."""
-        if self.item_embedding.grad is not None:
-            self.item_embedding.grad[0] = 0
-
     def _encode(
         self, batch: Batch, scored: Scored | None, dropout: torch.Generator | None
     ) -> Float[Tensor, "*positions hidden"]:
@@ -382,7 +376,7 @@ class Meantime(nn.Module):
         for name, weights in self._parts():
             generator = torch_generator(seed, "weights", name)
             for weight in weights:
-                weight.copy_(torch.randn(weight.shape, generator=generator) * _INITIAL_SPREAD)
+                weight.copy_(torch.randn(weight.shape, generator=generator) * INITIAL_SPREAD)
         self.item_embedding[0] = 0
 
     def _parts(self) -> Iterator[tuple[str, list[Tensor]]]:

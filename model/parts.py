@@ -7,7 +7,7 @@ the steps of the optimizer, not this.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,9 +87,5 @@ def parts(
 
 def _cut(batch: TrainingBatch, rows: NDArray[np.int64], longest: int) -> TrainingBatch:
     return replace(
-        batch,
-        items=batch.items[rows, -longest:],
-        times=batch.times[rows, -longest:],
-        days=batch.days[rows, -longest:],
-        labels=batch.labels[rows, -longest:],
+        batch, **{f.name: getattr(batch, f.name)[rows, -longest:] for f in fields(batch)}
     )

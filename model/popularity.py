@@ -26,18 +26,18 @@ class Popularity:
 
     def state(self, batch: Batch) -> Float[Tensor, "batch 0"]:
         """Return nothing for each sequence: histories do not matter."""
-        return torch.empty(len(batch.items), 0)
+        return torch.empty(len(batch.items), 0, device=batch.items.device)
 
     def candidate_scores(
         self, state: Float[Tensor, "batch 0"], candidates: Int64[Tensor, "batch candidates"]
     ) -> Float[Tensor, "batch candidates"]:
         """Return the candidates' counts."""
         del state
-        return self._counts[candidates]
+        return self._counts.to(candidates.device)[candidates]
 
     def all_scores(self, state: Float[Tensor, "batch 0"]) -> Float[Tensor, "batch classes"]:
         """Return every item's count, padding's (0) first."""
-        return self._counts.expand(len(state), -1)
+        return self._counts.to(state.device).expand(len(state), -1)
 
 
 def popularity_ranks(

@@ -15,16 +15,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.build import build
+from model.build import build, training_batches
 from model.checkpoint import State, identity, load, save
 from model.config import Precision, TrialConfig
-from model.data.batches import TrainingBatch, TrainingBatches
+from model.data.batches import TrainingBatch
 from model.data.prepare import PreparedData
 from model.data.split import HeldOut
 from model.errors import Diverged
 from model.evaluate import evaluate
-from model.meantime import Meantime
 from model.metrics import summarise
+from model.network import Network
 from model.parts import LIMITS, parts
 from model.randomness import numpy_generator, torch_generator
 from model.results import (
@@ -69,6 +69,8 @@ def train(
         RequestError: the checkpoint is another trial's.
     """
     torch.set_num_threads(threads)
+    if not config.model.training_factors:
+        return _counted(config, data, report=report, device=device, clock=clock)
     training, kind = config.training, torch.device(device).type
     fit = Fit(config, data, device=device)
     own = identity(config, data.fingerprint)
@@ -121,20 +123,22 @@ class Fit:
     def __init__(self, config: TrialConfig, data: PreparedData, *, device: str) -> None:
         self._config, self._data, self._device = config, data, device
         training, seed = config.training, config.seed
-        built = build(config.model, n_items=data.n_items, n_days=data.n_days, seed=seed)
+        built = build(config.model, data, seed=seed)
+        assert isinstance(built, Network)
         self.model = built.to(device)
         self._optimizer = torch.optim.Adam(
             self.model.parameters(), lr=training.lr, weight_decay=training.weight_decay, fused=True
         )
         self._order = numpy_generator(seed, "order")
-        self._masks = numpy_generator(seed, "masks")
+        self._draws = numpy_generator(seed, "masks")
         self._dropout = torch_generator(seed, "dropout", device=device)
-        self._batches = TrainingBatches(
+        self._batches = training_batches(
+            config.model,
             data,
-            training,
-            max_len=config.model.span,
+            training=training,
+            seed=seed,
             order_rng=self._order,
-            mask_rng=self._masks,
+            draw_rng=self._draws,
         )
         self.epoch, self.best_epoch, self._best_score = 0, 0, -math.inf
         self.best = _copied(self.model)
@@ -182,7 +186,7 @@ class Fit:
             "best": self.best,
             "optimizer": self._optimizer.state_dict(),
             "order": self._order.bit_generator.state,
-            "masks": self._masks.bit_generator.state,
+            "draws": self._draws.bit_generator.state,
             "dropout": self._dropout.get_state(),
         }
 
@@ -196,12 +200,50 @@ class Fit:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._order.bit_generator.state = state["order"]
-        self._masks.bit_generator.state = state["masks"]
+        self._draws.bit_generator.state = state["draws"]
         self._dropout.set_state(state["dropout"])
 
 
+def _counted(
+    config: TrialConfig,
+    data: PreparedData,
+    *,
+    report: Callable[[EpochReport], None],
+    device: str,
+    clock: Callable[[], float],
+) -> TrialResult:
+    """Evaluate a model that is counted, not trained: one epoch without a loss."""
+    started = clock()
+    model = build(config.model, data, seed=config.seed)
+
+    def ranks(split: HeldOut, *, protocols: Sequence[Protocol]) -> tuple[Ranks, ...]:
+        return evaluate(
+            model,
+            data,
+            split,
+            protocols=protocols,
+            evaluation=config.evaluation,
+            max_len=config.model.span,
+            device=device,
+        )
+
+    validation = ranks("validation", protocols=PROTOCOLS)
+    seen = tuple(v for counts in validation[:1] for v in summarise(counts))
+    report(EpochReport(1, clock() - started, seen))
+    everything = (*validation, *ranks("test", protocols=PROTOCOLS))
+    return TrialResult(
+        best_epoch=1,
+        epochs=1,
+        stopped_by="epochs",
+        metrics=tuple(value for counts in everything for value in summarise(counts)),
+        ranks=everything,
+        n_parameters=0,
+        seconds=clock() - started,
+    )
+
+
 def fit_epoch(
-    model: Meantime,
+    model: Network,
     batches: Iterable[TrainingBatch],
     *,
     optimizer: torch.optim.Optimizer,
@@ -230,7 +272,7 @@ def fit_epoch(
 
 
 def gradient(
-    model: Meantime,
+    model: Network,
     batch: TrainingBatch,
     dropout: torch.Generator | None,
     *,

@@ -55,6 +55,20 @@ class TrainingBatch(Batch):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class UserBatch(Batch):
+    """What is read when a user is evaluated.
+
+    Attributes:
+        users: the user, counted from 0, at every position.
+        units: the smallest gap between two of the user's times before the target, seconds, at
+            every position; 1 where there is none.
+    """
+
+    users: Int64[Tensor, "batch time"]
+    units: Int64[Tensor, "batch time"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Windows:
     """Stretches of training prefixes, `starts[k]:ends[k]` of the flat arrays, int64."""
 
@@ -112,7 +126,7 @@ class TrainingBatches:
         for first in range(0, len(order), self._config.batch):
             chosen = order[first : first + self._config.batch]
             starts, ends = self._windows.starts[chosen], self._windows.ends[chosen]
-            items, times, days = _gathered(self._data, starts, ends)
+            items, times, days = gathered(self._data, starts, ends)
             place = np.maximum(last[chosen, None] + np.arange(-items.shape[1], 0), 0)
             instead = np.where(items > 0, shown[place], _AS_IT_IS)
             labels = np.where(instead == _AS_IT_IS, 0, items)
@@ -146,7 +160,7 @@ def evaluation_batch(
     *,
     max_len: int,
     target_time: Literal["actual", "last"],
-) -> Batch:
+) -> UserBatch:
     """Return the users' inputs: the newest events before the target, then `[MASK]`.
 
     At most `max_len` - 1 events; the test input includes the validation item. `[MASK]` carries the
@@ -154,17 +168,43 @@ def evaluation_batch(
     """
     target = target_positions(data.offsets, split)[users]
     starts = np.maximum(data.offsets[users], target - (max_len - 1))
-    items, times, days = _gathered(data, starts, target)
+    items, times, days = gathered(data, starts, target)
     mask = np.full(len(users), data.n_items + 1, dtype=np.int64)
     moment = target if target_time == "actual" else target - 1
-    return Batch(
+    units = smallest_gaps(data.timestamps, data.offsets[users], ends=target)
+    width = items.shape[1] + 1
+    return UserBatch(
         items=torch.from_numpy(np.column_stack([items, mask])),
         times=torch.from_numpy(np.column_stack([times, data.timestamps[moment]])),
         days=torch.from_numpy(np.column_stack([days, data.days[moment].astype(np.int64)])),
+        users=torch.from_numpy(np.repeat(users[:, None], width, axis=1)),
+        units=torch.from_numpy(np.repeat(units[:, None], width, axis=1)),
     )
 
 
-def _gathered(
+def smallest_gaps(
+    times: NDArray[np.int64], starts: NDArray[np.int64], *, ends: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the smallest non-zero gap between neighbours in each stretch of times; 1 if none.
+
+    >>> smallest_gaps(np.array([0, 9, 9, 13, 50]), np.array([0, 3]), ends=np.array([4, 4])).tolist()
+    [4, 1]
+    """
+    counts = ends - starts - 1
+    first = np.cumsum(counts) - counts
+    earlier = np.repeat(starts - first, counts) + np.arange(counts.sum())
+    gaps = times[earlier + 1] - times[earlier]
+    none = np.iinfo(np.int64).max
+    gaps[gaps == 0] = none
+    found = np.ones(len(starts), dtype=np.int64)
+    some = np.flatnonzero(counts > 0)
+    if len(some):
+        smallest = np.minimum.reduceat(gaps, first[some])
+        found[some] = np.where(smallest == none, 1, smallest)
+    return found
+
+
+def gathered(
     data: PreparedData, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return items, times and days of the stretches, int64, (batch, longest), left-padded."""

@@ -147,7 +147,7 @@ def test_ranks_of_a_network_do_not_depend_on_how_many_users_go_at_once(prepared_
     rng = np.random.default_rng(0)
     data = prepared_of([rng.integers(1, 41, 3 + n % 9) for n in range(50)], n_items=40)
     config = MeantimeConfig(embeddings=("day", "pos", "sin", "log"), hidden=16, max_len=8)
-    model = build(config, n_items=40, n_days=data.n_days, seed=0)
+    model = build(config, data, seed=0)
     expected, found = (
         evaluate(
             model,

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.build import build
 from model.config import MeantimeConfig
 from model.data.batches import Batch, TrainingBatch
 from model.meantime import Meantime, head_owners
@@ -21,7 +20,7 @@ def config_of(embeddings, **fields):
 
 def network_of(config, seed=0, *, spread=None):
     """A new network; with `spread` its parameters are all redrawn, large enough to matter."""
-    model = build(config, n_items=N_ITEMS, n_days=N_DAYS, seed=seed)
+    model = Meantime(config, n_items=N_ITEMS, n_days=N_DAYS, seed=seed)
     if spread is not None:
         generator = torch.Generator().manual_seed(1)
         with torch.no_grad():

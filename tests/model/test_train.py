@@ -172,13 +172,13 @@ def test_seconds_come_from_the_given_clock(cycles):
 
 def test_parameters_are_counted(cycles):
     result, _ = trained(config_of(("con",), epochs=1), cycles)
-    model = build(config_of(("con",)).model, n_items=30, n_days=cycles.n_days, seed=0)
+    model = build(config_of(("con",)).model, cycles, seed=0)
     assert result.n_parameters == sum(p.numel() for p in model.parameters())
 
 
 def test_the_padding_row_stays_zero(cycles):
     config = config_of(weight_decay=0.1)
-    model = build(config.model, n_items=30, n_days=cycles.n_days, seed=0)
+    model = build(config.model, cycles, seed=0)
     before = model.item_embedding.detach().clone()
     batches = TrainingBatches(
         cycles,
@@ -237,7 +237,7 @@ def test_every_evaluation_field_changes_the_ranks(cycles, field, other):
 
 def model_and_batch(data, *, dropout=0.0, batch=60, embeddings=("day", "pos", "sin", "log")):
     config = MeantimeConfig(embeddings=embeddings, hidden=16, heads=4, max_len=8, dropout=dropout)
-    model = build(config, n_items=data.n_items, n_days=data.n_days, seed=0)
+    model = build(config, data, seed=0)
     batches = TrainingBatches(
         data,
         TrainingConfig(batch=batch, mask_probability=0.3),

@@ -1,0 +1,223 @@
+"""SASRec: causal self-attention whose state after each item is compared with the next one.
+
+Kang, McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018, arXiv 1808.09781.
+"""
+
+from dataclasses import fields, replace
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.attention import attend
+from model.blocks import drop, linear
+from model.config import SasrecConfig, TisasrecConfig
+from model.data.batches import Batch, TrainingBatch, UserBatch
+from model.data.next_items import NextItemBatch
+from model.loss import item_cross_entropy
+from model.network import Network, draw
+
+
+class CausalAttention(nn.Module):
+    """Each head: `softmax_j(q_i . k_j / sqrt(w)) v_j` over j <= i that are no padding.
+
+    q = W_Q n + b_Q of the normalised input n, but k = W_K x + b_K and v = W_V x + b_V of the input
+    itself, as it came from the block before. Heads are concatenated; no output projection.
+    """
+
+    def __init__(self, config: SasrecConfig) -> None:
+        super().__init__()
+        self._rate, self._width = config.dropout, config.hidden // config.heads
+        self.query = linear(config.hidden, config.hidden)
+        self.key = linear(config.hidden, config.hidden)
+        self.value = linear(config.hidden, config.hidden)
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch queries hidden"],
+        x: Float[Tensor, "batch time hidden"],
+        *,
+        mask: Float[Tensor, "batch queries time"],
+        dropout: torch.Generator | None,
+    ) -> Float[Tensor, "batch queries hidden"]:
+        """Attend from the given queries, the newest positions of `x`, to where `mask` is 0."""
+        of_heads = (
+            y.split(self._width, dim=-1) for y in (self.query(query), self.key(x), self.value(x))
+        )
+        mixed = [
+            attend(q, k, v, relative=mask, padding=None, rate=self._rate, dropout=dropout)
+            for q, k, v in zip(*of_heads, strict=True)
+        ]
+        return torch.cat(mixed, dim=-1)
+
+
+class PointwiseFeedForward(nn.Module):
+    """`drop(W2 drop(relu(W1 x + b1)) + b2)`, hidden -> hidden -> hidden."""
+
+    def __init__(self, hidden: int, rate: float) -> None:
+        super().__init__()
+        self._rate = rate
+        self.expand = linear(hidden, hidden)
+        self.contract = linear(hidden, hidden)
+
+    def forward(
+        self, x: Float[Tensor, "*rows hidden"], dropout: torch.Generator | None
+    ) -> Float[Tensor, "*rows hidden"]:
+        """Transform every row on its own."""
+        inner = drop(functional.relu(self.expand(x)), self._rate, dropout)
+        return drop(self.contract(inner), self._rate, dropout)
+
+
+class Block(nn.Module):
+    """`y = n + attention(n, x)`, `n = norm x`; then `z + feed_forward(z)`, `z = norm y`.
+
+    What is added to is the normalised input, not the input: the residual way is through the norms.
+    """
+
+    def __init__(self, config: SasrecConfig) -> None:
+        super().__init__()
+        self.query_norm = nn.LayerNorm(config.hidden)
+        self.attention = CausalAttention(config)
+        self.feed_forward_norm = nn.LayerNorm(config.hidden)
+        self.feed_forward = PointwiseFeedForward(config.hidden, config.dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time hidden"],
+        mask: Float[Tensor, "batch time time"],
+        *,
+        newest: int,
+        dropout: torch.Generator | None,
+    ) -> Float[Tensor, "batch newest hidden"]:
+        """Return the `newest` positions."""
+        query = self.query_norm(x[:, -newest:])
+        y = query + self.attention(query, x, mask=mask[:, -newest:], dropout=dropout)
+        z = self.feed_forward_norm(y)
+        return cast("Tensor", z + self.feed_forward(z, dropout))
+
+
+class Sasrec(Network):
+    """Item plus learned position embedding, dropout, causal blocks, a final norm.
+
+    The score of item i after the newest event is `x . e_i`; no bias, no sqrt(hidden) scaling of
+    embeddings. Loss, the mean over positions of `-log sigmoid(x . e_next) - sum log sigmoid(-x .
+    e_n)` over the `negatives` n, drawn from a fixed pool of 1,000 per user; with `loss: softmax`,
+    cross entropy over all items.
+
+    Numbered differences from the paper and its authors' code:
+
+    1. Embeddings are not scaled by sqrt(hidden), as in the implementation behind the table of the
+       MEANTIME paper; weights start from normal(0, 0.02) like every model's here.
+    2. Negatives come from a pool drawn uniformly outside the training prefix; a pool outside the
+       whole history would tell what the held-out items are not.
+    3. Weight decay is coupled and on all parameters, and gradients are clipped at norm 5: the
+       training budget's rules are the same for every model.
+    4. LayerNorm eps is 1e-5; the authors' is 1e-8.
+    5. Sequences may be shorter than `max_len`: position embeddings count from the newest event.
+    """
+
+    def __init__(self, config: SasrecConfig, *, n_items: int, seed: int) -> None:
+        super().__init__()
+        self._config = config
+        self.item_embedding = nn.Parameter(torch.empty(n_items + 2, config.hidden))
+        self.position_embedding = nn.Parameter(torch.empty(config.max_len, config.hidden))
+        self.block = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.final_norm = nn.LayerNorm(config.hidden)
+        draw(self, seed)
+
+    def hidden(
+        self,
+        batch: Batch,
+        dropout: torch.Generator | None = None,
+        *,
+        newest: int | None = None,
+    ) -> Float[Tensor, "batch newest hidden"]:
+        """Return the state after each of the `newest` events, or after all if None."""
+        items = batch.items
+        length = items.shape[1]
+        x = functional.embedding(items, self.item_embedding) + self.position_embedding[-length:]
+        x = drop(x, self._config.dropout, dropout)
+        mask = causal_mask(items, x.dtype)
+        last = len(self.block) - 1
+        for n, block in enumerate(self.block):
+            wanted = newest or length if n == last else length
+            x = block(x, mask, newest=wanted, dropout=dropout)
+        return cast("Tensor", self.final_norm(x))
+
+    def loss(
+        self, batch: TrainingBatch, dropout: torch.Generator | None = None
+    ) -> Float[Tensor, ""]:
+        """Return the mean loss over positions with a next item."""
+        return next_item_loss(
+            self.hidden(batch, dropout), batch, items=self.item_embedding, config=self._config
+        )
+
+    def state(self, batch: Batch) -> Float[Tensor, "batch hidden"]:
+        """Return the state after the newest event; the target's own place is not read."""
+        return self.hidden(without_target(batch), newest=1)[:, -1]
+
+    def candidate_scores(
+        self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
+    ) -> Float[Tensor, "batch candidates"]:
+        """Score each row's own candidates."""
+        return dots(state, self.item_embedding, items=candidates)
+
+    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
+        """Score items 1..I; column 0 belongs to padding."""
+        return state @ self.item_embedding[:-1].T
+
+
+def without_target(batch: Batch) -> Batch:
+    """Return an evaluation batch without its last place, which is the target's."""
+    return replace(batch, **{f.name: getattr(batch, f.name)[:, :-1] for f in fields(batch)})
+
+
+def of_users(batch: Batch) -> UserBatch | NextItemBatch:
+    """Return the batch, which says whose events it holds."""
+    if not isinstance(batch, UserBatch | NextItemBatch):
+        raise TypeError("the model reads users: a UserBatch or a NextItemBatch")
+    return batch
+
+
+def causal_mask(
+    items: Int64[Tensor, "batch time"], dtype: torch.dtype
+) -> Float[Tensor, "batch time time"]:
+    """Return 0 where j <= i is no padding, else the lowest number."""
+    length = items.shape[1]
+    earlier = torch.ones(length, length, dtype=torch.bool, device=items.device).tril()
+    allowed = earlier & (items > 0)[:, None, :]
+    mask = torch.zeros(allowed.shape, dtype=dtype, device=items.device)
+    return mask.masked_fill_(~allowed, torch.finfo(dtype).min)
+
+
+def next_item_loss(
+    hidden: Float[Tensor, "batch time hidden"],
+    batch: TrainingBatch,
+    *,
+    items: Float[Tensor, "item_rows hidden"],
+    config: SasrecConfig | TisasrecConfig,
+) -> Float[Tensor, ""]:
+    """Return the loss that the configuration asks for, over the positions with a label."""
+    chosen = batch.labels > 0
+    state, labels = hidden[chosen], batch.labels[chosen]
+    if config.loss == "softmax":
+        bias = torch.zeros(1, len(items) - 1, dtype=items.dtype, device=items.device)
+        bias[0, 0] = torch.finfo(items.dtype).min  # padding is no class
+        return item_cross_entropy(state, items, bias=bias, labels=labels)
+    if not isinstance(batch, NextItemBatch):
+        raise TypeError("the binary loss needs negatives: a NextItemBatch")
+    right = dots(state, items, items=labels[:, None])[:, 0]
+    wrong = dots(state, items, items=batch.negatives[chosen])
+    return (functional.softplus(-right) + functional.softplus(wrong).sum(dim=1)).mean()
+
+
+def dots(
+    state: Float[Tensor, "rows hidden"],
+    embedding: Float[Tensor, "item_rows hidden"],
+    *,
+    items: Int64[Tensor, "rows n"],
+) -> Float[Tensor, "rows n"]:
+    """Return the dot products of each row's state with its own items."""
+    return (functional.embedding(items, embedding) @ state[:, :, None])[:, :, 0]
