@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from analysis.formats import FigureFormat, FigureSize, TableFormat
+from analysis.formats import FigureFormat, FigureSize
+from analysis.query_cli import query_command
 from model.errors import RequestError
 from study.cli import (
     DEFAULT_STORE,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 WRONG_REQUEST = 2
 
 app.add_typer(store_app, name="store")
+app.command("query")(query_command)
 
 
 class ReadFormat(StrEnum):
@@ -103,64 +105,6 @@ def coverage_command(
         out().print(_sum(standing), markup=False)
     if standing.missing:
         raise typer.Exit(SOME_FAILED)
-
-
-@app.command("query")
-def query_command(
-    study: Annotated[str | None, typer.Option(help="Only trials of this study.")] = None,
-    where: Annotated[
-        str | None, typer.Option(metavar="EXPR", help='e.g. "day and not con and hidden >= 32"')
-    ] = None,
-    sort: Annotated[
-        str | None, typer.Option(metavar="COL", help="Metrics: best first; -COL reverses.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows.")] = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="COL,COL", help="Which columns; default: the usual ones.")
-    ] = None,
-    sql: Annotated[
-        str | None, typer.Option(metavar="SELECT", help="Any read-only SQL instead of the above.")
-    ] = None,
-    output: Annotated[
-        TableFormat, typer.Option("--format", help="How to print.")
-    ] = TableFormat.table,
-    path: Annotated[
-        Path | None, typer.Option("--out", help="Write to this file instead of the terminal.")
-    ] = None,
-    store: StoreUrl = DEFAULT_STORE,
-) -> None:
-    """Filter, sort and print results, one row for each trial of each study."""
-    from analysis import query  # noqa: PLC0415
-    from analysis.frames import open_reader  # noqa: PLC0415
-
-    engine = open_reader(store)
-    if sql is not None:
-        if any(option is not None for option in (study, where, sort, limit, columns)):
-            raise RequestError(
-                "--sql is a whole query: it takes no --study, --where, --sort, --limit or "
-                "--columns; say it in SQL"
-            )
-        frame = query.sql(engine, sql)
-    else:
-        frame = query.query(
-            engine,
-            study=study,
-            where=where,
-            sort=sort,
-            limit=limit,
-            columns=columns.split(",") if columns else None,
-        )
-    if path is None and output is TableFormat.parquet and sys.stdout.isatty():
-        raise RequestError("parquet is binary and would garble the terminal; add --out FILE")
-    rendered = query.render(frame, output.value, width=out().width)
-    content = rendered if isinstance(rendered, bytes) else rendered.encode()
-    if path is None:
-        sys.stdout.buffer.write(content)
-        return
-    from analysis.files import write_atomically  # noqa: PLC0415
-
-    write_atomically(path, content)
-    out().print(str(path), markup=False)
 
 
 @app.command("figures")

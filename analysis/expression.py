@@ -1,7 +1,8 @@
-"""The language of `--where`: columns, comparisons, `in`, `and`, `or`, `not`, embeddings by name.
+"""The language of `--where`: columns, comparisons, `in`, `is null`, `and`, `or`, `not`, embeddings.
 
     day and not con and hidden >= 32
     state = 'failed' or (test_ndcg@10 > validation_ndcg@10 and seed in (0, 1))
+    tau is not null and finished_at >= '2026-03-01'
 
 An expression becomes an SQLAlchemy condition with bound values; nothing of it is executed as text.
 It is true or false for every row: a comparison with a missing value is false, so that `not`
@@ -39,6 +40,7 @@ from study.space import label
 Kind = Literal["number", "text", "flag", "time"]
 
 _NESTING = 50
+_KEYWORDS = {"and", "or", "not", "in", "is", "null"}
 _WORDS = {"state": TRIAL_STATES, "failure": FAILURES}
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -139,6 +141,8 @@ class _Parser:
         if sign.text in _COMPARE:
             self._advance()
             return self._compared(left, sign, self._operand())
+        if self._take("is"):
+            return self._null(left)
         inverted = self._take("not")
         if self._take("in"):
             found = self._one_of(left)
@@ -150,6 +154,14 @@ class _Parser:
         if left.kind != "flag":
             self.refuse(f"{left.token.text} is a {left.kind}: compare it with a value", left.token)
         return func.coalesce(left.column, false())
+
+    def _null(self, left: _Operand) -> ColumnElement[bool]:
+        inverted = self._take("not")
+        if not self._take("null"):
+            self.refuse("expected `null` or `not null` after `is`")
+        if left.column is None:
+            self.refuse("only a column can be null", left.token)
+        return left.column.is_not(None) if inverted else left.column.is_(None)
 
     def _one_of(self, left: _Operand) -> ColumnElement[bool]:
         self._expect("(")
@@ -244,7 +256,7 @@ class _Parser:
             operand = _Operand("text", token, value=token.text[1:-1].replace(quote + quote, quote))
         elif token.kind == "name" and lowered in {"true", "false"}:
             operand = _Operand("flag", token, value=lowered == "true")
-        elif token.kind == "name" and lowered not in {"and", "or", "not", "in"}:
+        elif token.kind == "name" and lowered not in _KEYWORDS:
             column = self._columns.get(token.text)
             if column is None:
                 self._refuse_name(token)

@@ -12,8 +12,10 @@ class TableFormat(StrEnum):
     table = "table"
     csv = "csv"
     json = "json"
+    jsonl = "jsonl"
     parquet = "parquet"
     markdown = "markdown"
+    latex = "latex"
 
 
 class FigureFormat(StrEnum):

@@ -1,91 +1,168 @@
-"""Rows of the view `results`, chosen, sorted and printed; or whatever read-only SQL returns."""
+"""Rows of the views, chosen, grouped and sorted by the database; or what read-only SQL returns."""
 
-import difflib
-import io
-import json
-import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
-from pyarrow.lib import ArrowException
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from sqlalchemy import ColumnElement, Engine, select
+from sqlalchemy import ColumnElement, Engine, FromClause, Table, and_, exists, not_, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from analysis.expression import condition
-from analysis.formats import TableFormat
 from analysis.frames import declared_cells, read, untyped_column
+from analysis.grouping import (
+    SPREADS,
+    Term,
+    grouped,
+    parse_terms,
+    unknown_column,
+    varying,
+    with_roots,
+)
 from model.config import EMBEDDINGS
 from model.errors import RequestError
-from study.schema import RESULT_METRICS
-from study.views import FACTOR_COLUMNS, RESULTS
+from study.schema import RESULT_METRICS, CellRow
+from study.views import CURVES, EPOCH_METRICS, FACTOR_COLUMNS, RESULTS, TRIALS
 
-_ORDER = ("study", "dataset", "model", "embeddings", *FACTOR_COLUMNS, "trial")
-_ALWAYS_SHOWN = ("embeddings", "validation_ndcg@10", "test_ndcg@10")
-_SHOWN_WHEN_VARYING = (
-    "study",
-    "dataset",
-    "model",
-    *(n for n in FACTOR_COLUMNS if n not in (*EMBEDDINGS, "embeddings", "model", "synthetic")),
-    "state",
-    "failure",
+Source = Literal["results", "curves"]
+
+_VIEWS: dict[Source, Table] = {"results": RESULTS, "curves": CURVES}
+_ORDER = ("study", "dataset", "model", "embeddings", *FACTOR_COLUMNS, "trial", "epoch")
+_OF_CELLS = ("study", "stage")
+_BETTER_HIGH = {*RESULT_METRICS, *EPOCH_METRICS} - {"train_loss"}
+_USUAL_TERMS = (
+    "n(test_ndcg@10), mean(validation_ndcg@10), mean(test_ndcg@10), sem(test_ndcg@10)",
+    "n, mean(train_loss), mean(validation_ndcg@10), sem(validation_ndcg@10)",
 )
-_SAID_WHEN_FIXED = {
-    "study",
-    "dataset",
-    "hidden",
-    "heads",
-    "dropout",
-    "weight_decay",
-    "seed",
-    "state",
-}
-_WIDEST = 40
+_COMPARED = tuple(
+    name for name in ("dataset", *FACTOR_COLUMNS) if name not in {*EMBEDDINGS, "synthetic"}
+)
 
 
 def query(
     engine: Engine,
     *,
+    source: Source = "results",
     study: str | None = None,
     where: str | None = None,
     sort: str | None = None,
     limit: int | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
+    group_by: str | Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return rows of the view `results`; everything is done by the database.
+    """Return rows of a view; everything is done by the database.
 
     Args:
         engine: from `analysis.frames.open_reader`.
+        source: the view, `results` or `curves`.
         study: only this study's trials.
         where: an expression, see `analysis.expression`.
-        sort: columns, separated by commas. A metric sorts best first, any other column smallest
+        sort: terms, separated by commas. A metric sorts best first, any other term smallest
             first, and a `-` before its name the other way round. Missing values come last.
         limit: at most so many rows.
-        columns: which, in this order; default all.
+        columns: which, in this order; default all, and of groups `_USUAL_TERMS`.
+        group_by: columns; each combination of their values is one row of aggregates, see
+            `analysis.grouping`; without any, aggregates among `columns` are over all rows.
+            `attrs["over"]` of the frame names what differs within rows.
+            Without a study a trial that several share counts once. Cells that only screen
+            candidates stay out unless `stage` is named.
 
     Raises:
         RequestError: an unknown study or column, or a mistake in the expression.
     """
-    chosen = [_column(name) for name in columns] if columns is not None else list(RESULTS.c)
-    statement = select(*chosen)
-    if where is not None:
-        statement = statement.where(condition(where, dict(RESULTS.c.items())))
-    order = [_direction(name.strip()) for name in sort.split(",")] if sort is not None else []
-    # Ties in the same order on every database and on every call.
-    order += [RESULTS.c[name].nulls_last() for name in _ORDER]
-    statement = statement.order_by(*order)
-    if limit is not None:
-        if limit < 1:
-            raise RequestError(f"limit must be at least 1, got {limit}; leave it out for all rows")
-        statement = statement.limit(limit)
+    if limit is not None and limit < 1:
+        raise RequestError(f"limit must be at least 1, got {limit}; leave it out for all rows")
+    view = _VIEWS[source]
+    condition_of = _Condition(view, where)
+    groups = [term.name for term in _plain_terms(group_by, view)] if group_by is not None else None
+    listed = None if columns is None else parse_terms(_joined(columns), view.c.keys())
+    order = _order(sort, view)
+    if groups is None and any(term.aggregate for term in (*(listed or ()), *(t for t, _ in order))):
+        groups = []  # all rows are one group
     with engine.connect() as connection:
         if study is not None:
             declared_cells(connection, study)
-            statement = statement.where(RESULTS.c.study == study)
-        return read(connection, statement)
+        if groups is None:
+            statement = _listing(view, listed, order, condition_of, study)
+            return read(connection, statement if limit is None else statement.limit(limit))
+        shown = listed or [
+            *map(Term, groups),
+            *parse_terms(_USUAL_TERMS[source == "curves"], view.c.keys()),
+        ]
+        named = (
+            {t.column for t in (*shown, *(t for t, _ in order))} | {*groups} | condition_of.names
+        )
+        rows: FromClause = view
+        if source == "results" and study is None and named.isdisjoint(_OF_CELLS):
+            rows = TRIALS
+        chosen = condition_of(rows, study, screened="stage" in named)
+        statement = grouped(
+            rows, groups, shown=shown, where=chosen, sort=order, gated=source == "results"
+        )
+        frame = read(connection, statement if limit is None else statement.limit(limit))
+        others = [name for name in _COMPARED if name not in groups]
+        ends = varying(rows, groups, names=others, where=chosen)
+        differs = connection.execute(ends).one()
+    frame.attrs["over"] = [name for name, found in zip(others, differs, strict=True) if found]
+    return with_roots(frame, shown)
+
+
+def pivot(
+    engine: Engine,
+    *,
+    row: str,
+    column: str,
+    value: str,
+    source: Source = "results",
+    study: str | None = None,
+    where: str | None = None,
+) -> pd.DataFrame:
+    """Return one aggregate as a table: a row for each value of `row`, a column of `column`.
+
+    Args:
+        engine: from `analysis.frames.open_reader`.
+        row: columns, separated by commas.
+        column: the column whose values become columns, such as `hidden=16`.
+        value: an aggregate; a plain column stands for its mean.
+        source: the view, `results` or `curves`.
+        study: only this study's trials.
+        where: an expression, see `analysis.expression`.
+
+    Raises:
+        RequestError: as `query`.
+    """
+    view = _VIEWS[source]
+    [term] = _one_term(value, view)
+    if term.aggregate is None and term.column is not None:
+        term = Term(term.column, "mean")
+    rows = [each.name for each in _plain_terms(row, view)]
+    [across] = _plain_terms(column, view) if "," not in column else _one_term(column, view)
+    if across.name in rows:
+        raise RequestError(f"rows and columns of a pivot must differ, got {across.name} twice")
+    groups = [*rows, across.name]
+    frame = query(
+        engine,
+        source=source,
+        study=study,
+        where=where,
+        group_by=groups,
+        columns=[*groups, term.name],
+    )
+    frame["across"] = [
+        f"{across.name}={'' if pd.isna(level) else _spelt(level)}" for level in frame[across.name]
+    ]
+    levels = frame.sort_values(across.name, kind="stable")["across"].unique()
+    if across.name == "embeddings":
+        levels = frame["across"].unique()
+    key = frame[rows].astype("str").agg("\x00".join, axis=1)
+    table = frame[rows].loc[~key.duplicated()].reset_index(drop=True)
+    order = key[~key.duplicated()]
+    for level in levels:
+        here = frame["across"] == level
+        values = pd.Series(frame.loc[here, term.name].to_numpy(), index=key[here])
+        table[level] = values.reindex(order).to_numpy()
+    table.attrs["over"] = frame.attrs["over"]
+    table.attrs["value"] = term.name
+    return table
 
 
 def sql(engine: Engine, text: str) -> pd.DataFrame:
@@ -120,165 +197,99 @@ def sql(engine: Engine, text: str) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(names, map(untyped_column, columns), strict=True)))
 
 
-def render(frame: pd.DataFrame, form: str, *, width: int = 80) -> str | bytes:
-    """Return a frame in one of `TableFormat`: as text, or as bytes for `parquet`.
+class _Condition:
+    """What `--where` asks for, on whichever relation it is put to; knows the columns it names."""
 
-    A table shows what fits into `width` characters: of whole results rows the embeddings, two
-    metrics and the columns that vary, with those that do not in a line above. The other formats
-    hold every column and full precision; JSON has null for NaN and text for infinities.
+    def __init__(self, view: Table, text: str | None) -> None:
+        self._text = text
+        self.names: set[str] = set()
+        if text is not None:
+            condition(text, _Noticing(view, self.names))  # refused before the database is asked
 
-    Raises:
-        RequestError: an unknown format, or a column that parquet cannot hold.
-    """
-    match form:
-        case TableFormat.table:
-            return _table(frame, width)
-        case TableFormat.csv:
-            return frame.to_csv(index=False, lineterminator="\n")
-        case TableFormat.json:
-            return _json(frame)
-        case TableFormat.parquet:
-            return _parquet(frame)
-        case TableFormat.markdown:
-            return _markdown(frame)
-        case _:
-            raise RequestError(f"format must be one of {', '.join(TableFormat)}, got {form!r}")
-
-
-def _column(name: str) -> ColumnElement[Any]:
-    name = name.strip()
-    if name not in RESULTS.c:
-        near = difflib.get_close_matches(name, RESULTS.c.keys(), n=3)
-        advice = f"did you mean {' or '.join(near)}?" if near else "see them with --format csv"
-        raise RequestError(f"no column {name!r}; {advice}")
-    return RESULTS.c[name]
+    def __call__(
+        self, rows: FromClause, study: str | None, *, screened: bool = True
+    ) -> ColumnElement[bool] | None:
+        parts: list[ColumnElement[bool]] = []
+        if self._text is not None:
+            parts.append(condition(self._text, dict(rows.c.items())))
+        if study is not None and "study" in rows.c:
+            parts.append(rows.c.study == study)
+        of_trial = and_(CellRow.trial == rows.c.trial, CellRow.state == "feasible")
+        if study is not None and "study" not in rows.c:
+            parts.append(exists().where(of_trial, CellRow.study == study))
+        if not screened and "stage" in rows.c:
+            parts.append(or_(rows.c.stage.is_(None), rows.c.stage != "screen"))
+        elif not screened:
+            at = exists().where(of_trial, *([CellRow.study == study] if study else []))
+            parts.append(
+                or_(not_(at.where(CellRow.stage == "screen")), at.where(CellRow.stage == "final"))
+            )
+        return and_(*parts) if parts else None
 
 
-def _direction(name: str) -> ColumnElement[Any]:
-    reverse = name.startswith("-")
-    column = _column(name.removeprefix("-"))
-    descending = (column.name in RESULT_METRICS) != reverse
-    return (column.desc() if descending else column.asc()).nulls_last()
+class _Noticing(dict[str, ColumnElement[Any]]):
+    """A view's columns by name, and which of them were asked for."""
+
+    def __init__(self, view: Table, names: set[str]) -> None:
+        super().__init__(view.c.items())
+        self._names = names
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+        self._names.add(name)
+        return super().get(name, default)
 
 
-def _parquet(frame: pd.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    try:
-        frame.to_parquet(buffer, index=False)
-    except ArrowException as error:
-        # SQLite types values, not columns, so that a query can mix them.
-        mixed = [
-            f"{name} with {' and '.join(kinds)}"
-            for name in frame.columns
-            if len(kinds := sorted({type(value).__name__ for value in frame[name].dropna()})) > 1
-        ]
-        raise RequestError(
-            f"a column of a parquet file holds one type, got {', '.join(mixed) or error}; "
-            "CAST it in the SQL, or use another --format"
-        ) from None
-    return buffer.getvalue()
+def _listing(
+    view: Table,
+    listed: list[Term] | None,
+    order: Sequence[tuple[Term, bool]],
+    chosen: _Condition,
+    study: str | None,
+) -> Any:  # noqa: ANN401 - a Select of whatever columns
+    statement = select(*(view.c if listed is None else [view.c[t.name] for t in listed]))
+    where = chosen(view, study)
+    if where is not None:
+        statement = statement.where(where)
+    sorted_by = [
+        (view.c[term.name].desc() if descending else view.c[term.name].asc()).nulls_last()
+        for term, descending in order
+    ]
+    # Ties in the same order on every database and on every call.
+    ties = [view.c[name].nulls_last() for name in _ORDER if name in view.c]
+    return statement.order_by(*sorted_by, *ties)
 
 
-def _json(frame: pd.DataFrame) -> str:
-    columns = {str(name): [_plain(value) for value in frame[name]] for name in frame.columns}
-    names = list(columns)
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return json.dumps(rows, indent=1, allow_nan=False) + "\n"
+def _order(sort: str | None, view: Table) -> list[tuple[Term, bool]]:
+    order: list[tuple[Term, bool]] = []
+    for name in sort.split(",") if sort is not None else []:
+        reverse = name.strip().startswith("-")
+        [term] = _one_term(name.strip().removeprefix("-"), view)
+        metric = term.column in _BETTER_HIGH and term.aggregate not in {*SPREADS, "n"}
+        order.append((term, metric != reverse))
+    return order
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    """Return a cell's value as JSON can hold it."""
-    if pd.isna(value):
-        return None
-    if isinstance(value, pd.Timestamp):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    plain = value.item() if hasattr(value, "item") else value
-    return str(plain) if isinstance(plain, float) and math.isinf(plain) else plain
+def _joined(columns: str | Sequence[str]) -> str:
+    return columns if isinstance(columns, str) else ",".join(columns)
 
 
-def _markdown(frame: pd.DataFrame) -> str:
-    columns = [[str(name), "---", *_shown_column(frame, name)] for name in frame.columns]
-    lines = ([cell.replace("|", r"\|") for cell in row] for row in zip(*columns, strict=True))
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def _plain_terms(columns: str | Sequence[str], view: Table) -> list[Term]:
+    terms = parse_terms(_joined(columns), view.c.keys())
+    for term in terms:
+        if term.aggregate is not None:
+            raise RequestError(f"groups are made of columns, got {term.name}; name a column")
+    return terms
 
 
-def _table(frame: pd.DataFrame, width: int) -> str:
-    fixed, shown = _choice(frame)
-    if not len(frame):
-        return "no rows\n"
-    cells = {name: _shown_column(frame, name) for name in shown}
-    heads = {name: str(name).replace("_", "_\n") for name in shown}
-    widths = {
-        name: min(_WIDEST, max(map(len, [*heads[name].split("\n"), *cells[name]])))
-        for name in shown
-    }
-    kept = _fitting(shown, widths, width)
-    table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    for name in kept:
-        numeric = pd.api.types.is_numeric_dtype(frame[name].dtype)
-        table.add_column(
-            Text(heads[name]),
-            justify="right" if numeric else "left",
-            min_width=widths[name],
-            overflow="fold",
-        )
-    for row in zip(*(cells[name] for name in kept), strict=True):
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console(file=io.StringIO(), width=max(width, 20), color_system=None)
-    if fixed:
-        console.print(Text("all rows: " + ", ".join(f"{n}={v}" for n, v in fixed.items())))
-    console.print(table)
-    left_out = [str(name) for name in shown if name not in kept]
-    if left_out:
-        console.print(
-            Text(f"not shown: {', '.join(left_out)} (choose with --columns, or --format csv)")
-        )
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+def _one_term(text: str, view: Table) -> list[Term]:
+    if not text.strip():
+        raise RequestError(unknown_column(text, view.c.keys()))
+    terms = parse_terms(text, view.c.keys())
+    if len(terms) != 1:
+        raise RequestError(f"one column or aggregate belongs here, got {text}")
+    return terms
 
 
-def _choice(frame: pd.DataFrame) -> tuple[dict[str, str], list[str]]:
-    """Return what all rows share, and the columns worth a place; a chosen frame is left alone."""
-    if list(frame.columns) != RESULTS.c.keys():
-        return {}, list(frame.columns)
-    fixed: dict[str, str] = {}
-    shown: list[str] = ["embeddings"]
-    for name in _SHOWN_WHEN_VARYING:
-        known = frame[name].dropna().unique()
-        # NULL beside one value says no more than the embeddings do: nothing reads the factor.
-        if len(known) > 1:
-            shown.append(name)
-        elif len(known) == 1 and name in _SAID_WHEN_FIXED:
-            fixed[name] = _shown(name, known[0])
-    return fixed, [*shown, "validation_ndcg@10", "test_ndcg@10", "test_recall@10", "seconds"]
-
-
-def _fitting(names: Sequence[str], widths: dict[str, int], width: int) -> list[str]:
-    """Return the columns that fit side by side, the indispensable ones first in line."""
-    first = [name for name in names if name in _ALWAYS_SHOWN]
-    kept: set[str] = set()
-    used = -1
-    for name in [*first, *(name for name in names if name not in first)]:
-        if not kept or used + 1 + widths[name] <= width:
-            kept.add(name)
-            used += 1 + widths[name]
-    return [name for name in names if name in kept]
-
-
-def _shown_column(frame: pd.DataFrame, name: Any) -> list[str]:  # noqa: ANN401
-    return [_shown(name, value) for value in frame[name]]
-
-
-def _shown(name: Any, value: Any) -> str:  # noqa: ANN401
-    """Return a value as a person reads it."""
-    if pd.isna(value):
-        return ""
-    if isinstance(value, pd.Timestamp):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
-    if isinstance(value, float):
-        if name in RESULT_METRICS:
-            return f"{value:.4f}"
-        return f"{value:.1f}" if name == "seconds" else f"{value:.6g}"
-    return str(value)
+def _spelt(level: object) -> str:
+    """Write a value as it stands in a column's name: 0.5, 16, Day+Pos."""
+    return f"{level:g}" if isinstance(level, float) else str(level)

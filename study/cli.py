@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from model.errors import Diverged, RequestError
+from study import completion
 from study.data_cli import data_app
 from study.terminal import err, out
 
@@ -36,7 +37,9 @@ SOME_FAILED = 1
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell gives it."""
 
-StudyName = Annotated[str, typer.Argument(help="A study's name in the file.")]
+StudyName = Annotated[
+    str, typer.Argument(help="A study's name in the file.", autocompletion=completion.studies)
+]
 StudiesFile = Annotated[
     Path, typer.Option("--file", "-f", help="The file that declares data sets and studies.")
 ]

@@ -83,6 +83,9 @@ create_results = CreateView(
 RESULTS: Table = create_results.table
 """The view as a table to select from, with typed columns."""
 
+TRIALS = _results().select_from(_rows).subquery("trials_once")
+"""The rows of `results` without `study` and `stage`: each trial once, whoever asks for it."""
+
 
 def _epoch_value(key: tuple[str, str, str], base: Any, name: str) -> tuple[Any, Label[Any]]:  # noqa: ANN401
     other = EpochMetricRow.__table__.alias(name.replace("@", "_at_"))

@@ -244,3 +244,42 @@ def test_an_old_database_is_refused_with_the_command_that_brings_it_up_to_date(t
     assert backup.is_file()
     assert meantime("status", folder=tmp_path).stdout.startswith("shares: 2 declared = ")
     assert "nothing to do" in meantime(*command.split(), folder=tmp_path).stdout
+
+
+def test_groups_pivots_and_curves_are_queried_from_the_shell(launched):
+    grouped = ("query", "--group-by", "embeddings", "--columns", "embeddings,n,n(test_ndcg@10)")
+    done = meantime(*grouped, "--format", "csv", folder=launched)
+    assert done.stdout == "embeddings,n,n(test_ndcg@10)\nPos,3,2\n"
+    pivot = ("query", "--pivot", "embeddings", "seed", "n", "--format", "jsonl")
+    assert meantime(*pivot, folder=launched).stdout == '{"embeddings": "Pos", "seed=0": 3}\n'
+    curves = ("query", "--from", "curves", "--columns", "n", "--format", "latex")
+    assert "\\toprule" in meantime(*curves, folder=launched).stdout
+    message = refusal("query", "--pivot", "seed", "embeddings", "n", "--sort", "n", folder=launched)
+    assert "--pivot says it all: leave --sort out" in message
+
+
+def completed(folder: Path, *words: str) -> list[str]:
+    """Return what bash is offered after these words."""
+    extra = {
+        "_MEANTIME_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["meantime", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    return meantime(folder=folder, **extra).stdout.split()
+
+
+def test_the_shell_completes_studies_columns_and_aggregates(launched):
+    assert completed(launched, "query", "--study", "one") == ["one-fails"]
+    assert completed(launched, "coverage", "fo") == ["four"]
+    assert completed(launched, "query", "--sort", "test_full_n") == [
+        "test_full_ndcg@5",
+        "test_full_ndcg@10",
+    ]
+    assert completed(launched, "query", "--columns", "seed,mean(test_m") == ["seed,mean(test_mrr)"]
+    assert completed(launched, "query", "--columns", "seed,be") == ["seed,best_epoch", "seed,best("]
+    assert completed(launched, "query", "--group-by", "seed,hid") == ["seed,hidden"]
+
+
+def test_a_broken_file_and_no_store_offer_nothing_and_say_nothing(tmp_path):
+    (tmp_path / "studies.yaml").write_text("studies: [", encoding="utf-8")
+    assert completed(tmp_path, "query", "--study", "o") == []

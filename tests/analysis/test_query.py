@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from analysis.formats import TableFormat
 from analysis.frames import open_reader, results
-from analysis.query import query, render, sql
+from analysis.query import query, sql
+from analysis.rendering import render
 from model.errors import RequestError
 from study.engine import writing
 from study.views import RESULTS
@@ -89,7 +90,7 @@ def test_study_filter_limit_and_columns_work_together(engine):
     ("options", "message"),
     [
         ({"sort": "test_ndgc@10"}, r"no column 'test_ndgc@10'; did you mean test_ndcg@10"),
-        ({"sort": ""}, "no column ''; see them with --format csv"),
+        ({"sort": ""}, "no column ''; see them in docs/database.md"),
         ({"columns": ["hiden"]}, r"no column 'hiden'; did you mean hidden\?"),
         ({"limit": 0}, "limit must be at least 1, got 0"),
         ({"study": "smal"}, r"no study 'smal'; did you mean small\?"),
@@ -200,6 +201,24 @@ def test_json_has_null_for_what_is_missing_and_text_for_infinity():
     ]
 
 
+def test_jsonl_is_a_row_a_line_and_latex_a_booktabs_table():
+    frame = pd.DataFrame({"embeddings": ["Pos", "a_b"], "mean(test_ndcg@10)": [0.25, math.nan]})
+    assert render(frame, "jsonl").splitlines() == [
+        '{"embeddings": "Pos", "mean(test_ndcg@10)": 0.25}',
+        '{"embeddings": "a_b", "mean(test_ndcg@10)": null}',
+    ]
+    assert render(frame, "latex").splitlines() == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"embeddings & mean(test\_ndcg@10) \\",
+        r"\midrule",
+        r"Pos & 0.2500 \\",
+        r"a\_b &  \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
 def test_markdown_is_a_table_and_a_bar_in_a_value_is_escaped():
     frame = pd.DataFrame({"embeddings": ["Pos", "a|b"], "test_ndcg@10": [0.25, math.nan]})
     assert render(frame, "markdown") == (
@@ -245,9 +264,9 @@ def test_an_empty_result_says_so(engine):
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones():
-    with pytest.raises(RequestError, match="one of table, csv, json, parquet, markdown, got 'xml'"):
+    with pytest.raises(RequestError, match=r"format must be one of table, csv, .*, got 'xml'"):
         render(pd.DataFrame({"a": [1]}), "xml")
-    assert len(TableFormat) == 5
+    assert len(TableFormat) == 7
 
 
 @pytest.mark.parametrize("form", list(TableFormat))
