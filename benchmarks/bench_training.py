@@ -52,7 +52,8 @@ class Bench:
         sizes = {"n_items": self.data.n_items, "n_days": self.data.n_days}
         self.model = Meantime(config, **sizes, seed=0).to(self.device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), fused=True)
-        self.dropout = torch_generator(0, "dropout", device=self.device)
+        self.dropout = torch_generator(0, "dropout")
+        self.masks = torch_generator(0, "masks of a part", device=self.device)
 
     def batches(self):
         """Return the batches of the first epoch, always the same."""
@@ -102,7 +103,7 @@ class Bench:
         for first in range(0, n_rows, size):
             part = replace(batch, **{k: v[first : first + size] for k, v in whole.items()})
             n = int((part.labels > 0).sum())
-            (self.model.loss(part.to(self.device), self.dropout) * (n / n_chosen)).backward()
+            (self.model.loss(part.to(self.device), self.masks) * (n / n_chosen)).backward()
 
     def shares(self) -> dict[str, float]:
         """Return seconds by kind of work, of one pass over the batches."""
@@ -117,19 +118,16 @@ class Bench:
         self.model._encode = lambda *given: spend("encode", lambda: encode(*given))
         batches = self.batches()
         kind = torch.device(self.device).type
-        n_classes = self.data.n_items + 1
         while (batch := spend("batches", lambda: next(batches, None))) is not None:
             self.optimizer.zero_grad()
             n_chosen = int((batch.labels > 0).sum())
-            cut = spend(
-                "batches", lambda b=batch: [*parts(b, n_classes=n_classes, limits=LIMITS[kind])]
-            )
+            cut = spend("batches", lambda b=batch: [*parts(b, limits=LIMITS[kind], shared=True)])
             for part, n in cut:
                 part_here = spend("batches", lambda p=part: p.to(self.device))
                 with torch.autocast(
                     kind, torch.bfloat16, enabled=self.training.precision == "bfloat16"
                 ):
-                    loss = spend("loss", lambda p=part_here: self.model.loss(p, self.dropout))
+                    loss = spend("loss", lambda p=part_here: self.model.loss(p, self.masks))
                 spend("backward", (loss * (n / n_chosen)).backward)
             spend("optimizer", self.step)
         del self.model._encode
@@ -162,11 +160,7 @@ class Bench:
         cut = [
             part
             for batch in self.batches()
-            for part, _ in parts(
-                batch,
-                n_classes=self.data.n_items + 1,
-                limits=LIMITS[torch.device(self.device).type],
-            )
+            for part, _ in parts(batch, limits=LIMITS[torch.device(self.device).type], shared=True)
         ]
         padding = sum(int((p.items == 0).sum()) for p in cut) / sum(p.items.numel() for p in cut)
         peak = self.peak()

@@ -18,6 +18,8 @@ from model.meantime import Meantime
 class PlainMeantime(Meantime):
     """MEANTIME with batch x time x time x hidden tensors for Sin, Exp and Log."""
 
+    tells_windows_apart = False
+
     def __init__(self, config: MeantimeConfig, **sizes) -> None:
         super().__init__(config, **sizes)
         self.plain = config

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from model.blocks import kept_entries, kept_share
 
@@ -23,28 +24,42 @@ def attend(
     value: Float[Tensor, "batch keys width"],
     *,
     relative: Float[Tensor, "batch queries keys"] | None,
-    padding: Float[Tensor, "batch 1 keys"] | None,
+    unseen: Float[Tensor, "batch #queries keys"] | None,
     rate: float,
     dropout: torch.Generator | None,
 ) -> Float[Tensor, "batch queries width"]:
-    """Return `dropped(softmax(q k / sqrt(width) + relative + padding)) v` of one head.
+    """Return `dropped(softmax(q k / sqrt(width) + relative + unseen)) v` of one head.
 
     Args:
         query: what asks.
         key: what is asked.
         value: what is averaged.
         relative: what its scores get besides `q k / sqrt(width)`.
-        padding: 0 for keys that exist, the lowest number for those that do not; None if all do.
+        unseen: 0 for keys that a query sees, the lowest number for others; None if it sees all.
         rate: dropout of the weights.
         dropout: None for evaluation.
     """
     dtype = query.dtype  # under autocast not all of them need have the same
     relative = None if relative is None else relative.to(dtype)
+    if dropout is None and not torch.is_grad_enabled():
+        return _fused(query, key, value, relative=relative, unseen=unseen)
     with torch.autocast(query.device.type, enabled=False):
         attended = _Head.apply(  # type: ignore[no-untyped-call]
-            query, key.to(dtype), value.to(dtype), relative, padding, rate, dropout
+            query, key.to(dtype), value.to(dtype), relative, unseen, rate, dropout
         )
     return cast("Tensor", attended)
+
+
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, *, relative: Tensor | None, unseen: Tensor | None
+) -> Tensor:
+    """Attend without ever writing the scores down; torch can do so where nothing is dropped."""
+    given = [x for x in (relative, unseen) if x is not None]
+    bias = sum(given[1:], given[0])[:, None] if given else None
+    attended: Tensor = functional.scaled_dot_product_attention(
+        query[:, None], key[:, None], value[:, None], attn_mask=bias
+    )
+    return attended[:, 0]
 
 
 class _Head(Function):
@@ -61,7 +76,7 @@ class _Head(Function):
         key: Tensor,
         value: Tensor,
         relative: Tensor | None,
-        padding: Tensor | None,
+        unseen: Tensor | None,
         rate: float,
         dropout: torch.Generator | None,
     ) -> Tensor:
@@ -71,8 +86,8 @@ class _Head(Function):
             scores = torch.bmm(query, key.mT)
         else:
             scores = torch.baddbmm(relative, query, key.mT)
-        if padding is not None:
-            scores += padding
+        if unseen is not None:
+            scores += unseen
         weights = torch.softmax(scores, dim=-1, out=scores)
         left, upscale = weights, 1.0
         if dropout is not None and rate > 0:

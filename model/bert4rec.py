@@ -43,7 +43,7 @@ class SelfAttention(nn.Module):
             y.split(self._width, dim=-1) for y in (self.query(query), self.key(x), self.value(x))
         )
         mixed = [
-            attend(q, k, v, relative=None, padding=padding, rate=self._rate, dropout=dropout)
+            attend(q, k, v, relative=None, unseen=padding, rate=self._rate, dropout=dropout)
             for q, k, v in zip(*of_heads, strict=True)
         ]
         return cast("Tensor", self.output(torch.cat(mixed, dim=-1)))

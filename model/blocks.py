@@ -129,6 +129,8 @@ class _DroppedGelu(Function):
         square = x * x
         gate = torch.addcmul(x, square, x, value=_CUBIC).mul_(_STEEPNESS).sigmoid_()
         out = x * gate
+        if not ctx.needs_input_grad[0]:
+            return out.to(dtype) if factors is None else out.mul_(factors).to(dtype)
         slope = square.mul_(3 * _CUBIC * _STEEPNESS).add_(_STEEPNESS)
         slope.mul_(torch.addcmul(out, out, gate, value=-1)).add_(gate)
         if factors is not None:

@@ -40,7 +40,7 @@ class Recommender(Interface):
         """Score padding, which is never a candidate, and items 1..I."""
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def evaluate(
     model: Recommender,
     data: PreparedData,
@@ -100,8 +100,7 @@ def _together(
     """Yield every user once, those together whose inputs are of similar length."""
     lengths = np.minimum(target_positions(data.offsets, split) - data.offsets[:-1] + 1, max_len)
     order = np.argsort(-lengths, kind="stable")
-    once = np.ones_like(lengths)
-    for at in stretches(lengths[order], once, n_classes=data.n_items + 1, limits=limits):
+    for at in stretches(lengths[order], limits=limits, n_classes=data.n_items + 1):
         yield order[at]
 
 

@@ -28,6 +28,7 @@ from model.config import ABSOLUTE_EMBEDDINGS, RELATIVE_EMBEDDINGS, MeantimeConfi
 from model.data.batches import Batch, TrainingBatch
 from model.loss import item_cross_entropy
 from model.network import INITIAL_SPREAD, Network
+from model.packing import PackedBatch
 from model.randomness import torch_generator
 from model.relative import (
     GapRelation,
@@ -48,21 +49,25 @@ class Context:
         at_queries: the absolute embeddings of the positions that attend.
         at_keys: those of all positions.
         relations: the relative embeddings between the two.
-        padding: 0 for positions that exist, the lowest number for those that do not; None if all
-            do.
+        unseen: what scores get besides: 0, or the lowest number for keys that are padding or of
+            another window; None if all keys are seen. Queries may have it in common.
     """
 
     at_queries: dict[str, Float[Tensor, "batch queries hidden"]]
     at_keys: dict[str, Float[Tensor, "batch keys hidden"]]
     relations: dict[str, Relation]
-    padding: Float[Tensor, "batch 1 keys"] | None
+    unseen: Float[Tensor, "batch #queries keys"] | None
 
     def rows(self, places: Int64[Tensor, "batch chosen"]) -> "Context":
         """Return the context of the queries at these places; keys stay whole."""
+        unseen = self.unseen
+        if unseen is not None and unseen.shape[1] > 1:
+            unseen = rows(unseen, places)
         return replace(
             self,
             at_queries={name: rows(a, places) for name, a in self.at_queries.items()},
             relations={name: r.rows(places) for name, r in self.relations.items()},
+            unseen=unseen,
         )
 
 
@@ -162,7 +167,7 @@ class MixtureAttention(nn.Module):
                 own_key,
                 value,
                 relative=relative,
-                padding=context.padding,
+                unseen=context.unseen,
                 rate=self._rate,
                 dropout=dropout,
             )
@@ -273,6 +278,8 @@ class Meantime(Network):
     which two subsets share start equal at equal seeds, hidden size and heads.
     """
 
+    tells_windows_apart = True
+
     def __init__(self, config: MeantimeConfig, *, n_items: int, n_days: int, seed: int) -> None:
         super().__init__()
         hidden = config.hidden
@@ -347,6 +354,8 @@ class Meantime(Network):
             match name:
                 case "day":
                     found = functional.embedding(batch.days, table)
+                case "pos" if isinstance(batch, PackedBatch):
+                    found = functional.embedding(len(table) - 1 - batch.newer, table)
                 case "pos":
                     found = table[-length:].expand(n_rows, -1, -1)
                 case _:
@@ -361,11 +370,14 @@ class Meantime(Network):
             gaps = Gaps.of(moments, self._config.tau, dtype=dtype)
             for kind, features in self._features.items():
                 relations[kind] = GapRelation(features.to(device, dtype), gaps)
-        absent, padding = batch.items == 0, None
-        if absent.any():
-            padding = torch.zeros(absent.shape, dtype=dtype, device=device)
-            padding = padding.masked_fill_(absent, torch.finfo(dtype).min)[:, None, :]
-        return Context(absolute, absolute, relations, padding)
+        apart = (batch.items == 0)[:, None, :]
+        if isinstance(batch, PackedBatch):
+            apart = batch.apart()
+        unseen = None
+        if apart.any():
+            unseen = torch.zeros(apart.shape, dtype=dtype, device=device)
+            unseen.masked_fill_(apart, torch.finfo(dtype).min)
+        return Context(absolute, absolute, relations, unseen)
 
     @torch.no_grad()
     def _draw(self, seed: int) -> None:

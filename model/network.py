@@ -22,8 +22,10 @@ class Network(nn.Module, ABC):
 
     Attributes:
         item_embedding: row i is item i, row 0 padding; it is zero and stays zero.
+        tells_windows_apart: a `PackedBatch` gives each of its windows what it would get alone.
     """
 
+    tells_windows_apart = False
     item_embedding: nn.Parameter
 
     @abstractmethod

@@ -47,7 +47,7 @@ class CausalAttention(nn.Module):
             y.split(self._width, dim=-1) for y in (self.query(query), self.key(x), self.value(x))
         )
         mixed = [
-            attend(q, k, v, relative=mask, padding=None, rate=self._rate, dropout=dropout)
+            attend(q, k, v, relative=None, unseen=mask, rate=self._rate, dropout=dropout)
             for q, k, v in zip(*of_heads, strict=True)
         ]
         return torch.cat(mixed, dim=-1)

@@ -131,7 +131,7 @@ class Fit:
         )
         self._order = numpy_generator(seed, "order")
         self._draws = numpy_generator(seed, "masks")
-        self._dropout = torch_generator(seed, "dropout", device=device)
+        self._dropout = torch_generator(seed, "dropout")
         self._batches = training_batches(
             config.model,
             data,
@@ -281,20 +281,25 @@ def gradient(
     """Add the gradient of the batch's mean loss to the parameters' and return that loss.
 
     It is taken in parts, so that what a part needs stays near the processor; a part counts by its
-    share of the chosen positions, of which the batch must have one. The batch may lie on the CPU
-    and the model elsewhere.
+    share of the chosen positions, of which the batch must have one. Each part's masks come from a
+    generator of its own, seeded by `dropout`: they depend on no other part. Batch and `dropout` lie
+    on the CPU, the model anywhere.
     """
     device = model.item_embedding.device
     total = torch.zeros((), device=device)
     n_chosen = int(batch.labels.count_nonzero())
-    for part, n in parts(
-        batch, n_classes=len(model.item_embedding) - 1, limits=LIMITS[device.type]
-    ):
+    for part, n in parts(batch, limits=LIMITS[device.type], shared=model.tells_windows_apart):
+        own = None if dropout is None else _own_generator(dropout, device=device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
-            loss = model.loss(part.to(device), dropout) * (n / n_chosen)
+            loss = model.loss(part.to(device), own) * (n / n_chosen)
         torch.autograd.backward(loss)
         total += loss.detach()
     return total
+
+
+def _own_generator(generator: torch.Generator, *, device: torch.device) -> torch.Generator:
+    seed = torch.randint(2**63 - 1, (), generator=generator)
+    return torch.Generator(device).manual_seed(int(seed))
 
 
 def _copied(model: nn.Module) -> dict[str, Tensor]:

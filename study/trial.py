@@ -26,7 +26,7 @@ from study.space import FACTORS, READ, Point, Subset, Value, canonical, label, r
 SCHEME = 1
 """Version of the way ids are made; raised when the canonical text below changes its form."""
 
-NUMERICS = 2
+NUMERICS = 3
 """Raised by every commit that moves results, so that old results are never taken for new ones."""
 
 Effective = dict[str, Any]

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.attention import attend
 from model.build import build
 from model.config import EvaluationConfig, MeantimeConfig
 from model.errors import Diverged
@@ -163,3 +164,19 @@ def test_ranks_of_a_network_do_not_depend_on_how_many_users_go_at_once(prepared_
     for one, other in zip(expected, found, strict=True):
         assert one.greater.tolist() == other.greater.tolist()
         assert one.equal.tolist() == other.equal.tolist()
+
+
+def test_fused_attention_is_the_attention_of_training():
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = torch.randn(3, 2, 7, 5, generator=generator)
+    relative = torch.randn(2, 7, 7, generator=generator)
+    unseen = torch.zeros(2, 1, 7).masked_fill_(
+        torch.arange(7) < torch.tensor([[[3]], [[0]]]), torch.finfo(torch.float32).min
+    )
+    for each in (None, relative):
+        for hidden in (None, unseen):
+            given = {"relative": each, "unseen": hidden, "rate": 0.2, "dropout": None}
+            expected = attend(query, key, value, **given)
+            with torch.inference_mode():
+                fused = attend(query, key, value, **given)
+            torch.testing.assert_close(fused, expected, rtol=1e-5, atol=1e-6)

@@ -260,15 +260,19 @@ def uneven(prepared_of):
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(40, 10**9, 99), Limits(10**9, 200, 99), Limits(10**9, 10**9, 1)]
+    ("limits", "n_parts"),
+    [(Limits(200, 10**9, 99), 11), (Limits(10**9, 10**9, 3), 12), (LIMITS["cpu"], 1)],
 )
-def test_a_gradient_in_parts_is_the_gradient_of_the_batch_s_mean_loss(uneven, monkeypatch, limits):
+def test_a_gradient_in_parts_is_the_gradient_of_the_batch_s_mean_loss(
+    uneven, monkeypatch, limits, n_parts
+):
     model, batch = model_and_batch(uneven)
     loss = model.loss(batch)
     loss.backward()
     expected = gradients(model)
     monkeypatch.setitem(LIMITS, "cpu", limits)
-    assert len(list(parts(batch, n_classes=31, limits=limits))) > 5
+    # 288 events of 60 windows in 36 rows of 8, of which three fit a part of 200 scores.
+    assert len(list(parts(batch, limits=limits, shared=True))) == n_parts
     model.zero_grad()
     assert gradient(model, batch, None).item() == pytest.approx(loss.item(), abs=1e-6)
     for name, found in gradients(model).items():
@@ -277,14 +281,14 @@ def test_a_gradient_in_parts_is_the_gradient_of_the_batch_s_mean_loss(uneven, mo
 
 def test_a_batch_within_the_limits_is_one_part(cycles):
     _, batch = model_and_batch(cycles)
-    [(part, n)] = parts(batch, n_classes=31, limits=Limits(10**9, 10**9, 99))
+    [(part, n)] = parts(batch, limits=Limits(10**9, 10**9, 99), shared=False)
     assert part.items.shape == batch.items.shape == (60, 7)
     assert n == (batch.labels > 0).sum()
 
 
 def test_parts_hold_every_row_with_a_chosen_position_once_cut_to_their_longest(uneven):
     _, batch = model_and_batch(uneven)
-    found = list(parts(batch, n_classes=31, limits=Limits(200, 10**9, 99)))
+    found = list(parts(batch, limits=Limits(200, 10**9, 99), shared=False))
     rows = [tuple(r[r > 0].tolist()) for part, _ in found for r in part.items]
     missing = [tuple(r[r > 0].tolist()) for r in batch.items]
     for row in rows:
