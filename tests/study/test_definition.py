@@ -573,12 +573,13 @@ def test_the_shipped_file_has_the_studies_that_the_documents_promise():
         "quickstart",
         "ml-100k-quick",
         "ml-100k-subsets",
+        "ml-100k-budget",
         "ml-1m-subsets",
         "game-subsets",
         "paper-grid",
         "full",
     }
-    assert set(file.studies) == promised
+    assert promised <= set(file.studies)
     assert file.studies["paper-grid"].datasets == ("ml-1m", "ml-20m", "beauty", "game")
     assert file.studies["ml-1m-subsets"].grid["heads"] == (6, "per-embedding")
     assert file.studies["paper-grid"].grid["heads"] == (2, 4, "per-embedding")
