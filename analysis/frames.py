@@ -25,6 +25,7 @@ from sqlalchemy import (
     and_,
     case,
     func,
+    literal,
     or_,
     select,
 )
@@ -50,9 +51,12 @@ from study.views import RESULTS, shown_attempt
 CLASSES = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
 """What a declared cell can be: exactly one of these."""
 
-_class: Label[str] = case((CellRow.state == "feasible", TrialRow.state), else_=CellRow.state).label(
-    "class"
-)
+_class: Label[str] = case(
+    (CellRow.state == "unasked", literal("pending", Text)),
+    (CellRow.state == "feasible", TrialRow.state),
+    else_=CellRow.state,
+).label("class")
+_compared = CellRow.stage == "final"  # what was screened only chose what is confirmed
 _answers = and_(CellRow.trial == TrialRow.id, CellRow.state == "feasible")
 
 
@@ -151,6 +155,9 @@ def coverage(engine: Engine, study: str) -> Coverage:
 def cells(engine: Engine, study: str) -> pd.DataFrame:
     """Return a row for each declared cell of a study, in the order of the plan.
 
+    Where a study confirms its points, these are the confirming cells: the others enter no
+    comparison, and `coverage` counts them all.
+
     Columns: `number, dataset, model, embeddings, hidden, heads` (text, as declared), `dropout,
     weight_decay, seed`, one for each other factor that the study varies, `class` (of `CLASSES`),
     `reason` (rule, what it repeats, or how it failed) and `trial`, which joins with `results`.
@@ -180,7 +187,7 @@ def cells(engine: Engine, study: str) -> pd.DataFrame:
             AttemptRow,
             and_(AttemptRow.trial == TrialRow.id, AttemptRow.number == TrialRow.attempts),
         )
-        .where(CellRow.study == study)
+        .where(CellRow.study == study, _compared)
         .order_by(CellRow.number)
     )
     with engine.connect() as connection:
@@ -203,7 +210,7 @@ def results(engine: Engine, study: str | None = None) -> pd.DataFrame:
     with engine.connect() as connection:
         if study is not None:
             declared_cells(connection, study)
-            statement = statement.where(RESULTS.c.study == study)
+            statement = statement.where(RESULTS.c.study == study, RESULTS.c.stage == "final")
         return read(connection, statement)
 
 
@@ -263,7 +270,7 @@ def curves(engine: Engine, study: str) -> pd.DataFrame:
             EpochMetricRow,
             and_(EpochMetricRow.trial == TrialRow.id, EpochMetricRow.attempt == shown_attempt),
         )
-        .where(CellRow.study == study)
+        .where(CellRow.study == study, _compared)
         .order_by(CellRow.number, EpochMetricRow.epoch)
     )
     with engine.connect() as connection:
@@ -326,7 +333,12 @@ def ranks(
             RankRow,
             and_(RankRow.trial == TrialRow.id, RankRow.attempt == TrialRow.result_attempt),
         )
-        .where(CellRow.study == study, RankRow.split == split, RankRow.protocol == protocol)
+        .where(
+            CellRow.study == study,
+            _compared,
+            RankRow.split == split,
+            RankRow.protocol == protocol,
+        )
         .order_by(CellRow.number)
     )
     with engine.connect() as connection:

@@ -88,6 +88,7 @@ def per_user(engine: Engine, study: str, column: Measure) -> PerUser:
         )
         .where(
             CellRow.study == study,
+            CellRow.stage == "final",
             TrialRow.state == "complete",
             RankRow.split == column.split,
             RankRow.protocol == column.protocol,

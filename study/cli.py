@@ -18,10 +18,14 @@ from study.data_cli import data_app
 from study.terminal import err, out
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from study.definition import Resources
     from study.dispatch import Dispatcher
     from study.execute import Failure
+    from study.launch import Backlog
     from study.plan import Plan
+    from study.store import Standing
 
 app = typer.Typer(
     name="meantime",
@@ -128,7 +132,7 @@ def launch_command(
     from model.data.sources import data_folder  # noqa: PLC0415
     from study.execute import FAILURES  # noqa: PLC0415
     from study.launch import RETRIED, backlog, launch, prepare_datasets  # noqa: PLC0415
-    from study.plan import require_trials  # noqa: PLC0415
+    from study.plan import is_dynamic, require_trials  # noqa: PLC0415
     from study.progress import Progress, duration, trial_name  # noqa: PLC0415
     from study.store import Store  # noqa: PLC0415
 
@@ -147,47 +151,79 @@ def launch_command(
     def say(line: str) -> None:
         console.print(line, markup=False)
 
+    if serial and what.study.stop_early is not None:
+        raise RequestError(
+            "stop_early needs Ray, got --serial; leave --serial out, or write stop_early: null"
+        )
     with Store.open(store) as opened, opened.claim():
         datasets = prepare_datasets(what, data_folder(os.environ))
+        supply, handed_out = None, what.trials.__getitem__
+        if is_dynamic(what):
+            from study.search import search_supply  # noqa: PLC0415
+
+            supply = search_supply(what, opened)
+            what = supply.plan
         left = backlog(what, opened, datasets=datasets, retry=classes)
-        if left.lost:
-            say(f"{len(left.lost)} attempts of a launch that died are marked lost.")
-        if left.stale:
-            say(f"{len(left.stale)} results belong to other data (fingerprint) and run again.")
-        if left.left_failed:
-            say(f"{len(left.left_failed)} failed trials stay as they are (--retry {retry.value}).")
-        if not left.trials:
+        if supply:
+            supply.start()
+            handed_out = supply.trial
+        for line in _found(left, retry):
+            say(line)
+        stands = opened.standing(study)
+        if supply.finished if supply else not left.trials:
             say(
-                f"Nothing to start: {left.complete} of {len(what.trials)} trials of {study} are "
-                f"complete in {opened.url}."
+                f"Nothing to start: {stands.complete} of {stands.wanted} trials of {study} are "
+                f"complete{_stopped(stands)} in {opened.url}."
             )
-            raise typer.Exit(SOME_FAILED if left.left_failed else 0)
-        say(
-            f"{study}: {len(what.trials)} trials, {left.complete} complete, "
-            f"{len(left.trials)} to run; results go to {opened.url}"
-        )
-        labels = {trial.id: trial_name(trial, what) for trial in what.trials.values()}
+            raise typer.Exit(SOME_FAILED if stands.missing else 0)
+
+        def named(trial_id: str) -> str:
+            known = what.trials.get(trial_id)
+            return trial_name(known or handed_out(trial_id), what)
+
         progress = Progress(
             console,
-            total=len(left.trials) + left.complete,
-            complete=left.complete,
-            label=labels.__getitem__,
+            total=stands.wanted,
+            complete=stands.wanted - stands.missing,
+            label=named,
+            opening=f"{study}: {stands.wanted} trials, {stands.complete} complete, "
+            f"{stands.missing} to run; results go to {opened.url}",
             slots=_slots(resources, serial=serial, max_concurrent=max_concurrent),
         )
         with progress:
             outcome = launch(
-                left.trials, store=opened, dispatcher=dispatcher, datasets=datasets, watch=progress
+                supply or left.trials,
+                store=opened,
+                dispatcher=dispatcher,
+                datasets=datasets,
+                watch=progress,
             )
-        states = opened.states(list(what.trials))
-    complete = sum(state == "complete" for state in states.values())
-    say(f"{complete} of {len(what.trials)} trials complete in {duration(progress.seconds)}.")
-    for trial_id, failed in outcome.failed.items():
-        say(f"failed: {trial_id} {labels[trial_id]}: {failed.failure}: {failed.message}")
+        stands = opened.standing(study)
+        say(
+            f"{stands.complete} of {stands.wanted} trials complete{_stopped(stands)} in "
+            f"{duration(progress.seconds)}."
+        )
+        for trial_id, failed in outcome.failed.items():
+            say(f"failed: {trial_id} {named(trial_id)}: {failed.failure}: {failed.message}")
     if outcome.interrupted:
         say(f"Interrupted. `meantime launch {study}` continues with the trials that are left.")
         raise typer.Exit(INTERRUPTED)
-    if complete < len(what.trials):
+    if stands.missing:
         raise typer.Exit(SOME_FAILED)
+
+
+def _found(left: "Backlog", retry: RetryClass) -> "Iterator[str]":
+    """Yield what is to be said of the trials that an earlier launch left."""
+    if left.lost:
+        yield f"{len(left.lost)} attempts of a launch that died are marked lost."
+    if left.stale:
+        yield f"{len(left.stale)} results belong to other data (fingerprint) and run again."
+    if left.left_failed:
+        yield f"{len(left.left_failed)} failed trials stay as they are (--retry {retry.value})."
+
+
+def _stopped(stands: "Standing") -> str:
+    return f", {stands.censored} stopped early" if stands.censored else ""
 
 
 def _slots(resources: "Resources", *, serial: bool, max_concurrent: int | None) -> int:

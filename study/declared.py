@@ -6,11 +6,19 @@ A check that pydantic does not know says its rule and the next step itself (`mis
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    Tag,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from model.config import MODELS, Embedding
 from study.mistakes import broken
+from study.ranges import Range, range_of
 from study.space import FACTORS, Subset, Value, all_subsets, canonical
 
 _NAME_RULE = "a name must be letters, digits, '.', '_' or '-', and start with a letter or digit"
@@ -95,20 +103,6 @@ def _in_order(subset: Subset) -> Subset:
     return canonical(subset)
 
 
-def _grid_search_only(value: object) -> object:
-    if isinstance(value, Mapping):
-        raise broken("must be grid: Optuna's search is not available in this version", "write grid")
-    return value
-
-
-def _full_trials_only(value: object) -> object:
-    if value is not None:
-        raise broken(
-            "must be null: stopping trials early is not available in this version", "write null"
-        )
-    return value
-
-
 def _shares_one_device(gpus: float) -> float:
     if gpus > 1 and not gpus.is_integer():
         raise broken("must be a share up to 1, or a whole number of GPUs", "round it")
@@ -117,11 +111,14 @@ def _shares_one_device(gpus: float) -> float:
 
 if TYPE_CHECKING:
     Settings = dict[str, Value]
-    Grid = dict[str, tuple[Value, ...]]
+    Grid = dict[str, tuple[Value, ...] | Range]
 else:
 
+    def _listed_or_range(value: object) -> str:
+        return "[range]" if isinstance(value, (Mapping, Range)) else "[list]"
+
     class _ByFactor:
-        """Checks a mapping from factor names to one value each, or to a list of values each."""
+        """Checks a mapping from factor names to one value each, or to a list or range each."""
 
         def __init__(self, *, many: bool) -> None:
             self._many = many
@@ -133,7 +130,12 @@ else:
             for name, factor in FACTORS.items():
                 one = factor.annotation
                 listed = Annotated[tuple[one, ...], BeforeValidator(_one_or_many)]
-                schema = handler.generate_schema(listed if self._many else one)
+                many = Annotated[
+                    Annotated[listed, Tag("[list]")]
+                    | Annotated[range_of(name, one), Tag("[range]")],
+                    Discriminator(_listed_or_range),
+                ]
+                schema = handler.generate_schema(many if self._many else one)
                 fields[name] = core_schema.typed_dict_field(schema, required=False)
             return core_schema.typed_dict_schema(
                 fields, extra_behavior="forbid", config=core_schema.CoreConfig(strict=True)
@@ -160,6 +162,4 @@ if TYPE_CHECKING:
     ByModel = dict[str, T]
 else:
     ByModel = Annotated[dict[Literal[tuple(MODELS)], OrEmpty[T]], BeforeValidator(_by_model)]
-WholeGrid = Annotated[Literal["grid"], BeforeValidator(_grid_search_only)]
-NoEarlyStop = Annotated[None, BeforeValidator(_full_trials_only)]
 Gpus = Annotated[float, Field(ge=0), AfterValidator(_shares_one_device)]

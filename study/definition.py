@@ -3,10 +3,11 @@
 A mistake names file, line, key, the rule, the value found and the next step (`study.mistakes`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from model.config import MODELS, DatasetConfig, Section, SyntheticConfig
 from model.errors import RequestError
@@ -18,15 +19,16 @@ from study.declared import (
     Gpus,
     Grid,
     Name,
-    NoEarlyStop,
     OrEmpty,
     Seeds,
     Settings,
     Subsets,
     Text,
-    WholeGrid,
 )
+from study.mistakes import broken
+from study.ranges import RANGE_KEYS, Range
 from study.space import FACTORS, READ, Subset, Value
+from study.strategy import Asha, Chosen, Confirm, Hyperband, Search, StopEarly
 
 
 class Resources(Section):
@@ -60,8 +62,10 @@ class Study(Section):
         grid: the values of each factor that the study sets (one) or sweeps (more); a model takes
             those that it reads.
         seeds: replicates of every arm.
-        search: how points are chosen; the whole grid.
+        search: how points are chosen: the whole grid, or asked of Optuna.
         stop_early: null: every trial is trained until its own end.
+        confirm: null: every trial that is complete enters comparisons.
+        screen: settings that hold until points are confirmed, such as fewer epochs.
         resources: what one trial holds while it runs.
     """
 
@@ -74,8 +78,10 @@ class Study(Section):
     embeddings: Subsets | None = None
     grid: Grid = Field(default_factory=dict)
     seeds: Seeds = (0,)
-    search: WholeGrid = "grid"
-    stop_early: NoEarlyStop = None
+    search: Chosen = Field(default="grid", validate_default=True)
+    stop_early: StopEarly | None = None
+    confirm: Confirm | None = None
+    screen: Settings = Field(default_factory=dict)
     resources: OrEmpty[Resources] = Resources()
 
     def subsets(self, model: str) -> tuple[Subset | None, ...]:
@@ -85,10 +91,72 @@ class Study(Section):
         own = self.models["meantime"].embeddings
         return own or self.embeddings or ()
 
-    def grid_of(self, model: str) -> dict[str, tuple[Value, ...]]:
+    def grid_of(self, model: str) -> Grid:
         """Return the values that the study declares for the factors that a model reads."""
         declared = {**self.grid, **self.models[model].grid}
         return {name: values for name, values in declared.items() if name in READ[model]}
+
+    @property
+    def searched(self) -> Search | None:
+        """How points are asked for; None where every point of the grid is declared."""
+        return self.search if isinstance(self.search, Search) else None
+
+    @field_validator("search")
+    @classmethod
+    def _has_points(cls, search: Chosen, info: ValidationInfo) -> Chosen:
+        if "grid" not in info.data or "models" not in info.data:  # a mistake there is said already
+            return search
+        swept = _swept(info.data)
+        ranges = [name for name, values in swept.items() if isinstance(values, Range)]
+        if search == "grid" and ranges:
+            raise broken(
+                f"a range ({', '.join(ranges)}) has no points of its own",
+                "add search: {optuna: tpe, trials_per_arm: 16}, or list the values",
+            )
+        if search != "grid" and not swept:
+            raise broken(
+                "a search needs a factor with more than one value", "add a list or range to grid"
+            )
+        return search
+
+    @field_validator("confirm")
+    @classmethod
+    def _new_seeds(cls, confirm: Confirm | None, info: ValidationInfo) -> Confirm | None:
+        known = set(info.data.get("seeds", ()))
+        again = [seed for seed in confirm.seeds if seed in known] if confirm else []
+        if again:
+            raise broken(
+                f"seeds that chose the points ({', '.join(map(str, again))}) cannot confirm them",
+                "give confirm other seeds",
+            )
+        return confirm
+
+    @field_validator("screen")
+    @classmethod
+    def _before_confirmation(cls, screen: Settings, info: ValidationInfo) -> Settings:
+        if screen and info.data.get("confirm", screen) is None:
+            raise broken(
+                "settings for screening need a confirmation in full",
+                "add confirm: {best: 2, seeds: [..]}",
+            )
+        known = {"grid", "models"} <= info.data.keys()
+        if known and (swept := [name for name in screen if name in _swept(info.data)]):
+            raise broken(
+                f"{', '.join(swept)} is swept, so it has no one value while screening",
+                "remove it from screen or from grid",
+            )
+        return screen
+
+
+def _swept(declared: Mapping[str, Any]) -> Grid:
+    """Return the factors that a study, or one of its models, gives more than one value."""
+    grids = (declared["grid"], *(choice.grid for choice in declared["models"].values()))
+    return {
+        name: values
+        for grid in grids
+        for name, values in grid.items()
+        if isinstance(values, Range) or len(values) > 1
+    }
 
 
 class _DeclaredDataset(DatasetConfig):
@@ -168,6 +236,17 @@ def study_named(file: StudyFile, name: str) -> Study:
     return file.studies[name]
 
 
+_SECTIONS: dict[tuple[str | int, ...], type[Section]] = {
+    ("resources",): Resources,
+    ("search",): Search,
+    ("stop_early",): StopEarly,
+    ("stop_early", "asha"): Asha,
+    ("stop_early", "hyperband"): Hyperband,
+    ("confirm",): Confirm,
+}
+"""Sections of a study, by the keys that lead to them."""
+
+
 def known_keys(path: located.Path) -> tuple[str, ...]:
     """Return the keys that the mapping at this path may have; none where names are free."""
     known: Iterable[str] = ()
@@ -180,15 +259,17 @@ def known_keys(path: located.Path) -> tuple[str, ...]:
             known = SyntheticConfig.model_fields
         case ("studies", _):
             known = Study.model_fields
-        case ("studies", _, "resources"):
-            known = Resources.model_fields
+        case ("studies", _, *below) if tuple(below) in _SECTIONS:
+            known = _SECTIONS[tuple(below)].model_fields
         case ("studies", _, "models"):
             known = MODELS
         case ("studies", _, "models", _):
             known = ModelChoice.model_fields
         case ("studies", _, "models", model, "grid"):
             known = READ.get(str(model), tuple(FACTORS))
-        case ("defaults",) | ("datasets", _, "defaults") | ("studies", _, "grid"):
+        case ("studies", _, "grid", _) | ("studies", _, "models", _, "grid", _):
+            known = RANGE_KEYS
+        case ("defaults",) | ("datasets", _, "defaults") | ("studies", _, "grid" | "screen"):
             known = FACTORS
     # A data set's and a study's name is the key above its body, never a key inside.
     return tuple(name for name in known if name != "name")

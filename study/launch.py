@@ -4,7 +4,8 @@ The store decides what is left, before and after: a launch can be interrupted or
 and repeated, and runs exactly the cells that are not complete.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from study.dispatch import Datasets, Dispatcher
 from study.execute import Censored, Completed, EpochEnded, Event, Failed, Failure, Started
 from study.plan import Plan
 from study.store import Store
+from study.supply import Course, Race, Supply, supply_of
 from study.trial import Trial
 
 LOST_ROUNDS = 3
@@ -58,7 +60,8 @@ class Outcome:
 
 def prepare_datasets(plan: Plan, folder: Path) -> dict[DatasetConfig, PreparedData]:
     """Load and prepare every data set that the plan's trials read, each once."""
-    configs = dict.fromkeys(trial.config().dataset for trial in plan.trials.values())
+    read = {cell.dataset for cell in plan.cells if cell.state != "infeasible"}
+    configs = dict.fromkeys(c.dataset for c in plan.contenders if c.dataset.name in read)
     return {config: load_prepared(config, folder) for config in configs}
 
 
@@ -71,12 +74,15 @@ def backlog(
     store's claim. They become `lost` and their trials pending.
     """
     lost = store.mark_lost()
+    # What confirmed points in an earlier launch is no part of the plan before results are read.
+    chosen = store.trials_of(plan.study.name) if plan.study.confirm else []
     for config, data in datasets.items():
         store.record_dataset(data, config)
     store.record_plan(plan)
     fingerprints = {config: data.fingerprint for config, data in datasets.items()}
-    stale = store.stale(fingerprints, among=list(plan.trials))
-    store.reset_failed(list(plan.trials), classes=retry)
+    asked_for = list(dict.fromkeys((*plan.trials, *chosen)))
+    stale = store.stale(fingerprints, among=asked_for)
+    store.reset_failed(asked_for, classes=retry)
     states = store.states(list(plan.trials))
     pending = tuple(plan.trials[key] for key in plan.trials if states[key] == "pending")
     return Backlog(
@@ -89,7 +95,7 @@ def backlog(
 
 
 def launch(
-    trials: Iterable[Trial],
+    trials: Sequence[Trial] | Supply,
     *,
     store: Store,
     dispatcher: Dispatcher,
@@ -103,7 +109,7 @@ def launch(
     are pending then.
 
     Args:
-        trials: distinct trials, pending in the store.
+        trials: distinct trials, pending in the store, or where they come from.
         store: open for writing and claimed by this process.
         dispatcher: runs the trials.
         datasets: prepared data of every data set that the trials name.
@@ -113,14 +119,10 @@ def launch(
         RequestError: the store cannot be written any more; what it holds is safe.
     """
     outcome = Outcome()
-    remaining = list(trials)
-    recorder = _Recorder(store, trials=remaining, datasets=datasets, outcome=outcome, watch=watch)
+    supply = _HandedOut(supply_of(trials))
+    recorder = _Recorder(store, supply=supply, datasets=datasets, outcome=outcome, watch=watch)
     try:
-        for _ in range(LOST_ROUNDS):
-            dispatcher.dispatch(remaining, datasets, on_event=recorder)
-            remaining = [t for t in remaining if _is_lost(outcome.failed.get(t.id))]
-            if not remaining:
-                break
+        dispatcher.dispatch(supply, datasets, on_event=recorder)
     except KeyboardInterrupt:
         outcome.interrupted = True
         recorder.end_open("cancelled", "the launch was interrupted")
@@ -137,8 +139,46 @@ def launch(
     return outcome
 
 
-def _is_lost(failed: Failed | None) -> bool:
-    return failed is not None and failed.failure == "lost"
+class _HandedOut:
+    """A supply whose trials are handed out again, a few times, where their worker died."""
+
+    def __init__(self, supply: Supply) -> None:
+        self._supply = supply
+        self._again: deque[Trial] = deque()
+        self._losses: Counter[str] = Counter()
+        self._trials: dict[str, Trial] = {}
+
+    @property
+    def most(self) -> int:
+        return self._supply.most
+
+    @property
+    def finished(self) -> bool:
+        return self._supply.finished and not self._again
+
+    def take(self) -> Trial | None:
+        trial = self._supply.take() or (self._again.popleft() if self._again else None)
+        if trial is not None:
+            self._trials[trial.id] = trial
+        return trial
+
+    def race(self, trial: Trial) -> Race | None:
+        return self._supply.race(trial)
+
+    def run_before(self, race: Race) -> dict[str, Course]:
+        return self._supply.run_before(race)
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, Failed) and event.failure == "lost":
+            self._losses[event.trial_id] += 1
+            if self._losses[event.trial_id] < LOST_ROUNDS:
+                self._again.append(self._trials[event.trial_id])
+                return
+        self._supply.observe(event)
+
+    def trial(self, trial_id: str) -> Trial:
+        """Return a trial that was handed out."""
+        return self._trials[trial_id]
 
 
 class _Recorder:
@@ -148,15 +188,13 @@ class _Recorder:
         self,
         store: Store,
         *,
-        trials: Iterable[Trial],
+        supply: _HandedOut,
         datasets: Datasets,
         outcome: Outcome,
         watch: Callable[[Event], None],
     ) -> None:
         self._store = store
-        self._fingerprints = {
-            trial.id: datasets[trial.config().dataset].fingerprint for trial in trials
-        }
+        self._supply, self._datasets = supply, datasets
         self._outcome = outcome
         self._watch = watch
         self._attempts: dict[str, int] = {}
@@ -170,7 +208,8 @@ class _Recorder:
                 self._store.record_epoch(trial_id, self._attempts[trial_id], report)
             case Completed(trial_id, result):
                 attempt = self._attempts[trial_id]
-                fingerprint = self._fingerprints[trial_id]
+                dataset = self._supply.trial(trial_id).config().dataset
+                fingerprint = self._datasets[dataset].fingerprint
                 self._store.complete(trial_id, attempt, result, fingerprint=fingerprint)
                 del self._attempts[trial_id]  # not before the store has it
                 self._outcome.completed += 1
@@ -190,6 +229,7 @@ class _Recorder:
                 )
                 del self._attempts[trial_id]
                 self._outcome.failed[trial_id] = event
+        self._supply.observe(event)
         self._watch(event)
 
     def end_open(self, failure: Failure, message: str) -> None:

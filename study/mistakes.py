@@ -75,7 +75,8 @@ def unknown_word(word: object, known: Iterable[str], *, what: str) -> str:
 
 
 def _mistake(details: ErrorDetails, document: Located, known: KnownKeys) -> Mistake:
-    path = tuple(part for part in details["loc"] if part != "[key]")
+    # Pydantic names what is no key of the file in brackets: `[key]`, and the choices of a union.
+    path = tuple(part for part in details["loc"] if not str(part).startswith("["))
     line = document.line(path)
     if path not in document.lines and path and isinstance(path[-1], int):
         path = path[:-1]  # a single value where a list may stand: it is the key that was written

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from study.space import Value
 
 if TYPE_CHECKING:
-    from study.plan import Cell
+    from study.cells import Cell
 
 
 @dataclass(frozen=True, slots=True)

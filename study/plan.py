@@ -4,64 +4,26 @@ Pure: no data, no clock, no torch. Every declared cell is listed, whatever becom
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
-from model.config import DatasetConfig, infeasible, uneven
+from model.config import DatasetConfig
 from model.errors import RequestError
+from study.cells import Cell, Stage
+from study.contenders import Block, Choices, Contender, forbidden
 from study.definition import Study, StudyFile
 from study.no_ops import NoOp, no_ops
+from study.ranges import Range
 from study.settings import single_study
-from study.space import FACTORS, READ, Heads, Point, Subset, Value, as_heads, label, resolve_heads
-from study.trial import Arm, Trial, arm
+from study.space import FACTORS, READ, Point, Subset, Value
+from study.trial import Trial, arm
 
 MOST_CELLS = 1_000_000
 """A larger product is a mistake in the file: at one second a trial it would run for days."""
-
-State = Literal["feasible", "infeasible", "duplicate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One point of the declared product.
-
-    Attributes:
-        index: place in the declared product, from 0; also part of the store's key.
-        dataset: name of the data set.
-        model: name of the model.
-        embeddings: the subset in canonical order; None for a model without temporal embeddings.
-        factors: the declared value (heads unresolved) of every factor that the model may read;
-            shared between cells, read-only.
-        seed: the replicate.
-        state: `feasible` cells have a trial of their own, a `duplicate` shares an earlier one's.
-        reason: the rule that makes the cell infeasible, or which cell it repeats; else empty.
-        trial_id: the trial that answers the cell; None where infeasible.
-    """
-
-    index: int
-    dataset: str
-    model: str
-    embeddings: Subset | None
-    factors: Point
-    seed: int
-    state: State
-    reason: str
-    trial_id: str | None
-
-    @property
-    def label(self) -> str:
-        """The subset's label, e.g. `Day+Pos+Sin+Log`, or `none`; empty for another model."""
-        return "" if self.embeddings is None else label(self.embeddings)
-
-    @property
-    def heads(self) -> Heads | None:
-        """Heads as declared: a number or `per-embedding`; None for a model without."""
-        declared = self.factors.get("heads")
-        return None if declared is None else as_heads(declared)
 
 
 @dataclass(frozen=True)
@@ -75,6 +37,7 @@ class Plan:
         trials: distinct trials by id, in order of their first cell.
         no_ops: swept factors that change nothing, for all or for some subsets.
         varying: names of the factors that take more than one value over the cells.
+        contenders: what the study compares, in the order of the cells.
     """
 
     study: Study
@@ -82,6 +45,20 @@ class Plan:
     trials: dict[str, Trial]
     no_ops: tuple[NoOp, ...]
     varying: tuple[str, ...]
+    contenders: tuple[Contender, ...]
+
+    @cached_property
+    def unasked(self) -> tuple[Cell, ...]:
+        """Cells whose point is chosen when the results before it are known."""
+        return tuple(cell for cell in self.cells if cell.state == "unasked")
+
+    def with_points(self, cells: Mapping[int, Cell], trials: Iterable[Trial]) -> "Plan":
+        """Return the plan with some cells in place of those of their index, and their trials."""
+        return replace(
+            self,
+            cells=tuple(cells.get(cell.index, cell) for cell in self.cells),
+            trials={**self.trials, **{trial.id: trial for trial in trials}},
+        )
 
     @cached_property
     def infeasible(self) -> tuple[Cell, ...]:
@@ -111,48 +88,143 @@ def plan(study: Study, file: StudyFile) -> Plan:
         RequestError: the product has more than `MOST_CELLS` cells.
     """
     _require_size(study)
-    cells: list[Cell] = []
-    trials: dict[str, Trial] = {}
-    first_cell: dict[str, Cell] = {}
+    made = _Cells()
+    contenders: list[Contender] = []
+    stage: Stage = "screen" if study.confirm else "final"
     for place in _places(study, file):
         legal = _Feasibility()
         for embeddings in study.subsets(place.model):
-            for factors in place.points:
-                reason = legal.reason(embeddings, factors)
-                shared = None if reason else place.arm(embeddings, factors)
-                for seed in study.seeds:
-                    trial = shared.trial(seed) if shared else None
-                    earlier = first_cell.get(trial.id) if trial else None
-                    cell = Cell(
-                        index=len(cells),
-                        dataset=place.dataset.name,
-                        model=place.model,
-                        embeddings=embeddings,
-                        factors=factors,
-                        seed=seed,
-                        state="infeasible" if reason else "duplicate" if earlier else "feasible",
-                        reason=reason or (_repeats(factors, earlier) if earlier else ""),
-                        trial_id=trial.id if trial else None,
-                    )
-                    cells.append(cell)
-                    if trial and not earlier:
-                        trials[trial.id] = trial
-                        first_cell[trial.id] = cell
-    varying = _varying(cells)
-    return Plan(study, tuple(cells), trials, no_ops(cells, varying=varying), varying)
+            contender = Contender(
+                dataset=place.dataset,
+                model=place.model,
+                embeddings=embeddings,
+                choices=place.choices,
+                full=place.full,
+                tried=Block(len(made.cells), _budget(study, place), study.seeds, stage),
+            )
+            contenders.append(contender)
+            if study.searched:
+                made.cells += _places_for_points(contender)
+            else:
+                made.add_grid(contender, place.points, legal=legal)
+    if study.confirm:
+        for number, contender in enumerate(contenders):
+            block = Block(len(made.cells), study.confirm.best, study.confirm.seeds, "final")
+            contenders[number] = replace(contender, confirmed=block)
+            made.cells += contender.empty(
+                block, range(block.slots), reason=_hopeless(contender, made.cells)
+            )
+    swept = {name for contender in contenders for name in contender.open}
+    varying = tuple(name for name in FACTORS if name in swept | set(_varying(made.cells)))
+    return Plan(
+        study=study,
+        cells=tuple(made.cells),
+        trials=made.trials,
+        no_ops=no_ops(made.cells, varying=varying),
+        varying=varying,
+        contenders=tuple(contenders),
+    )
+
+
+class _Cells:
+    """The cells and trials of a plan while it is made."""
+
+    def __init__(self) -> None:
+        self.cells: list[Cell] = []
+        self.trials: dict[str, Trial] = {}
+        self._first: dict[str, Cell] = {}
+
+    def add_grid(
+        self, contender: Contender, points: Iterable[Point], *, legal: "_Feasibility"
+    ) -> None:
+        """Add every point of the grid, with each seed."""
+        dataset, embeddings = contender.dataset, contender.embeddings
+        for factors in points:
+            reason = legal.reason(embeddings, factors)
+            shared = (
+                None
+                if reason
+                else arm(dataset, contender.model, embeddings=embeddings, factors=factors)
+            )
+            for seed in contender.tried.seeds:
+                trial = shared.trial(seed) if shared else None
+                earlier = self._first.get(trial.id) if trial else None
+                cell = Cell(
+                    index=len(self.cells),
+                    dataset=dataset.name,
+                    model=contender.model,
+                    embeddings=embeddings,
+                    factors=factors,
+                    seed=seed,
+                    state="infeasible" if reason else "duplicate" if earlier else "feasible",
+                    reason=reason or (_repeats(factors, earlier) if earlier else ""),
+                    trial_id=trial.id if trial else None,
+                    stage=contender.tried.stage,
+                )
+                self.cells.append(cell)
+                if trial and not earlier:
+                    self.trials[trial.id] = trial
+                    self._first[trial.id] = cell
+
+
+def _budget(study: Study, place: "_Place") -> int:
+    return study.searched.trials_per_arm if study.searched else len(place.points)
+
+
+def _places_for_points(contender: Contender) -> tuple[Cell, ...]:
+    """Return the cells that a search will fill, and those that it cannot, for want of points."""
+    block = contender.tried
+    n_different = contender.n_different(block.slots)
+    if n_different == 0:
+        anything = contender.point({name: _any(c) for name, c in contender.open.items()})
+        lacking = contender.reason(anything) or "no combination of its values is feasible"
+    else:
+        lacking = (
+            f"the search needs {block.slots} different points, this subset has {n_different}; "
+            "widen the grid, or lower trials_per_arm"
+        )
+    return (
+        *contender.empty(block, range(n_different)),
+        *contender.empty(block, range(n_different, block.slots), reason=lacking),
+    )
+
+
+def _any(choice: tuple[Value, ...] | Range) -> Value:
+    return choice.low if isinstance(choice, Range) else choice[0]
+
+
+def _hopeless(contender: Contender, cells: list[Cell]) -> str:
+    """Return why no point of a contender can be confirmed, or nothing if one can."""
+    mine = cells[contender.tried.first : contender.tried.end]
+    hopeless = all(cell.state == "infeasible" for cell in mine)
+    return mine[0].reason if hopeless and mine else ""
 
 
 def _require_size(study: Study) -> None:
+    n_contenders = {model: len(study.subsets(model)) for model in study.models}
     n_points = sum(
-        len(study.subsets(model)) * prod(map(len, study.grid_of(model).values()))
-        for model in study.models
+        n * (study.searched.trials_per_arm if study.searched else _n_points(study, model))
+        for model, n in n_contenders.items()
     )
-    n_cells = len(study.datasets) * len(study.seeds) * n_points
+    n_confirmed = sum(n_contenders.values()) * study.confirm.best if study.confirm else 0
+    n_confirming_seeds = len(study.confirm.seeds) if study.confirm else 0
+    n_cells = len(study.datasets) * (len(study.seeds) * n_points + n_confirmed * n_confirming_seeds)
     if n_cells > MOST_CELLS:
         raise RequestError(
             f"a study must have at most {MOST_CELLS:,} cells, got {n_cells:,} in {study.name}; "
             "shorten its lists, or declare several studies"
         )
+
+
+def _n_points(study: Study, model: str) -> int:
+    grid = study.grid_of(model)
+    return prod(len(values) for values in grid.values() if not isinstance(values, Range))
+
+
+def is_dynamic(plan: Plan) -> bool:
+    """Tell whether what a launch trains depends on its results."""
+    study = plan.study
+    return study.searched is not None or study.stop_early is not None or study.confirm is not None
 
 
 def require_trials(plan: Plan) -> None:
@@ -161,7 +233,7 @@ def require_trials(plan: Plan) -> None:
     Raises:
         RequestError: every cell is infeasible; each rule is in the message once.
     """
-    if not plan.trials:
+    if not plan.trials and not plan.unasked:
         rules = "\n".join(
             f"  {count} cells: {reason}" for reason, count in plan.infeasible_reasons.items()
         )
@@ -196,6 +268,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
                 "embeddings": cell.label or None,
                 **{name: cell.factors.get(name) for name in (*COORDINATES, *more)},
                 "seed": cell.seed,
+                "stage": cell.stage,
                 "state": cell.state,
                 "reason": cell.reason,
                 "trial": cell.trial_id,
@@ -205,6 +278,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "trials": len(plan.trials),
         "infeasible": len(plan.infeasible),
         "duplicates": len(plan.duplicates),
+        "unasked": len(plan.unasked),
         "no_ops": [no_op.message for no_op in plan.no_ops],
     }
 
@@ -215,14 +289,13 @@ COORDINATES = ("hidden", "heads", "dropout", "weight_decay")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A model on a data set, and the points of its grid: values for the factors that it reads."""
+    """A model on a data set: values for the factors that it reads, and the points of its grid."""
 
     dataset: DatasetConfig
     model: str
+    choices: Choices
+    full: Mapping[str, Value]
     points: tuple[dict[str, Value], ...]
-
-    def arm(self, embeddings: Subset | None, factors: Point) -> Arm:
-        return arm(self.dataset, self.model, embeddings=embeddings, factors=factors)
 
 
 def _places(study: Study, file: StudyFile) -> Iterator[_Place]:
@@ -233,13 +306,16 @@ def _places(study: Study, file: StudyFile) -> Iterator[_Place]:
             **file.dataset_defaults[name],
         }
         grid = study.grid_of(model)
-        values = [grid.get(factor, (defaults[factor],)) for factor in READ[model]]
-        points = tuple(dict(zip(READ[model], point, strict=True)) for point in product(*values))
-        yield _Place(file.datasets[name], model, points)
+        declared: Choices = {f: grid.get(f, (defaults[f],)) for f in READ[model]}
+        choices = {f: (study.screen[f],) if f in study.screen else declared[f] for f in declared}
+        full = {f: _any(declared[f]) for f in study.screen if f in declared}
+        lists = [() if isinstance(v, Range) else v for v in choices.values()]
+        points = tuple(dict(zip(choices, point, strict=True)) for point in product(*lists))
+        yield _Place(file.datasets[name], model, choices, full, () if study.searched else points)
 
 
 class _Feasibility:
-    """The rules of `model.config` for one model, asked once for each subset, width and heads."""
+    """What `forbidden` says for one model, asked once for each subset, width and heads."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Subset | None, Value, Value], str | None] = {}
@@ -249,13 +325,7 @@ class _Feasibility:
             return None
         asked = (embeddings, factors["hidden"], factors["heads"])
         if asked not in self._known:
-            hidden, heads = int(factors["hidden"]), as_heads(factors["heads"])
-            resolved = resolve_heads(heads, embeddings)
-            self._known[asked] = (
-                uneven(hidden=hidden, heads=resolved)
-                if embeddings is None
-                else infeasible(embeddings, hidden=hidden, heads=resolved)
-            )
+            self._known[asked] = forbidden(embeddings, factors)
         return self._known[asked]
 
 

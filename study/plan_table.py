@@ -6,7 +6,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from study.plan import Cell, Plan
+from study.cells import Cell
+from study.plan import Plan
 
 SHOWN_ARMS = 40
 SHOWN_REASONS = 12

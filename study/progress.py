@@ -12,6 +12,7 @@ from rich.text import Text
 from model.results import selected
 from study.execute import Censored, Completed, EpochEnded, Event, Failed, Started
 from study.plan import Plan
+from study.space import Value
 from study.trial import Trial
 
 SHOWN_RUNNING = 8
@@ -27,6 +28,7 @@ class Progress:
         total: trials that the plan asks for.
         complete: trials that were complete before this launch.
         label: names a trial for a person, by its id.
+        opening: said when the first trial starts, since a dispatcher may yet refuse.
         slots: how many trials are expected to train at once, for the estimate of time left.
         clock: monotonic seconds.
     """
@@ -38,6 +40,7 @@ class Progress:
         total: int,
         complete: int,
         label: Callable[[str], str],
+        opening: str = "",
         slots: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -45,6 +48,7 @@ class Progress:
         self._total = total
         self._complete_before = complete
         self._label = label
+        self._opening = opening
         self._slots = max(1, slots)
         self._clock = clock
         self._started = clock()
@@ -70,6 +74,9 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Take one event into the picture."""
         now = self._clock()
+        if self._opening:
+            self._console.print(self._opening, markup=False, highlight=False)
+            self._opening = ""
         match event:
             case Started(trial_id):
                 self._running[trial_id] = (now, "starting")
@@ -144,8 +151,13 @@ class Progress:
 def trial_name(trial: Trial, plan: Plan) -> str:
     """Name a trial by what tells it from the plan's others: `ml-100k Day+Pos hidden=64 seed 1`."""
     factors = trial.factors
-    values = (f"{n}={factors[n]}" for n in plan.varying if factors.get(n) is not None)
+    values = (f"{n}={_short(factors[n])}" for n in plan.varying if factors.get(n) is not None)
     return " ".join([trial.dataset, trial.title, *values, f"seed {trial.seed}"])
+
+
+def _short(value: Value | None) -> str:
+    """Write a value in at most four digits: what a search draws has sixteen."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def duration(seconds: float) -> str:

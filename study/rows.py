@@ -10,8 +10,8 @@ from typing import Any
 from model.config import EMBEDDINGS, DatasetConfig
 from model.data.prepare import PreparedData
 from model.results import MetricValue, Ranks, TrialResult
+from study.cells import Cell
 from study.packing import pack
-from study.plan import Cell
 from study.provenance import Environment
 from study.schema import RESULT_METRICS
 from study.trial import Trial
@@ -74,7 +74,7 @@ def cell_row(cell: Cell, study: str, *, others: Sequence[str]) -> Row:
         "weight_decay": cell.factors.get("weight_decay"),
         "seed": cell.seed,
         "others": json.dumps({name: cell.factors.get(name) for name in others}),
-        "stage": "final",
+        "stage": cell.stage,
         "state": cell.state,
         "reason": cell.reason or None,
         "trial": cell.trial_id,

@@ -7,18 +7,20 @@ not. Attempts are history and never erased.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, Engine, delete, exists, select, update
+from sqlalchemy import Connection, Engine, and_, case, delete, exists, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase
 
 from model.config import DatasetConfig
 from model.data.prepare import PreparedData
-from model.results import EpochReport, MetricValue, TrialResult
+from model.results import SELECTED_BY, EpochReport, MetricValue, TrialResult
 from study import engine as database
+from study.cells import Cell
 from study.execute import Failure
 from study.plan import Plan
 from study.provenance import Environment
@@ -44,6 +46,8 @@ from study.schema import (
     StudyRow,
     TrialRow,
 )
+from study.supply import Course
+from study.trial import Trial
 
 _result = ResultRow.__table__.c  # its metric columns have names that Python cannot spell
 
@@ -53,6 +57,37 @@ _IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters in one statement
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How many of the trials that a study asks for are in which state.
+
+    Attributes:
+        states: `complete`, `pending`, .. -> number of trials; a point not asked for is pending.
+    """
+
+    states: Mapping[str, int]
+
+    @property
+    def wanted(self) -> int:
+        """All of them."""
+        return sum(self.states.values())
+
+    @property
+    def complete(self) -> int:
+        """Those with a result."""
+        return self.states.get("complete", 0)
+
+    @property
+    def censored(self) -> int:
+        """Those that were stopped early, which need no more."""
+        return self.states.get("censored", 0)
+
+    @property
+    def missing(self) -> int:
+        """Those that could have a result and have none."""
+        return self.wanted - self.complete - self.censored
 
 
 class Store:
@@ -82,6 +117,11 @@ class Store:
             RequestError: the database cannot be opened for writing or has another schema.
         """
         return cls(database.writing(url), clock=clock)
+
+    @property
+    def engine(self) -> Engine:
+        """The database, for tables that are not ours."""
+        return self._engine
 
     @property
     def url(self) -> str:
@@ -162,7 +202,7 @@ class Store:
             "declared": len(plan.cells),
             "planned_at": self._clock(),
         }
-        others = [name for name in plan.varying if name not in _CELL_FACTORS]
+        others = _others(plan)
         with self._writing() as connection:
             statement = self._insert(StudyRow)
             connection.execute(
@@ -182,7 +222,89 @@ class Store:
                 )
             )
 
+    def record_points(
+        self, plan: Plan, cells: Sequence[Cell], *, trials: Sequence[Trial] = ()
+    ) -> None:
+        """Replace some of the plan's cells by those of the same index, and add their trials."""
+        study = plan.study.name
+        rows = [cell_row(cell, study, others=_others(plan)) for cell in cells]
+        with self._writing() as connection:
+            connection.execute(
+                delete(CellRow).where(
+                    CellRow.study == study, CellRow.number.in_([cell.index for cell in cells])
+                )
+            )
+            self._add(connection, TrialRow, [trial_row(trial) for trial in trials])
+            self._add(connection, CellRow, rows)
+
+    def trials_of(self, study: str) -> list[str]:
+        """Return the ids of the trials that answer a study's cells as last recorded."""
+        with self._engine.connect() as connection:
+            return list(
+                connection.scalars(
+                    select(CellRow.trial).where(CellRow.study == study, CellRow.state == "feasible")
+                )
+            )
+
     # Where trials stand
+
+    def scores(self, trial_ids: Sequence[str]) -> dict[str, float]:
+        """Return what complete trials are chosen by: validation NDCG@10 at the best epoch."""
+        found: dict[str, float] = {}
+        with self._engine.connect() as connection:
+            for some in _batches(trial_ids):
+                rows = connection.execute(
+                    select(TrialRow.id, _result["validation_ndcg@10"])
+                    .join(
+                        ResultRow,
+                        and_(
+                            _result.trial == TrialRow.id,
+                            _result.attempt == TrialRow.result_attempt,
+                        ),
+                    )
+                    .where(TrialRow.id.in_(some))
+                )
+                found.update((trial, value) for trial, value in rows)
+        return found
+
+    def courses(self, trial_ids: Sequence[str]) -> dict[str, Course]:
+        """Return validation NDCG@10 (popular-100) by epoch, of each trial's last attempt."""
+        found: dict[str, list[tuple[int, float]]] = {}
+        with self._engine.connect() as connection:
+            for some in _batches(trial_ids):
+                rows = connection.execute(
+                    select(EpochMetricRow.trial, EpochMetricRow.epoch, EpochMetricRow.value)
+                    .join(
+                        TrialRow,
+                        and_(
+                            TrialRow.id == EpochMetricRow.trial,
+                            TrialRow.attempts == EpochMetricRow.attempt,
+                        ),
+                    )
+                    .where(
+                        TrialRow.id.in_(some),
+                        EpochMetricRow.split == "validation",
+                        EpochMetricRow.protocol == "popular-100",
+                        EpochMetricRow.metric == SELECTED_BY,
+                    )
+                    .order_by(EpochMetricRow.trial, EpochMetricRow.epoch)
+                )
+                for trial, epoch, value in rows:
+                    found.setdefault(trial, []).append((epoch, float(value or 0.0)))
+        return {trial: tuple(course) for trial, course in found.items()}
+
+    def standing(self, study: str) -> Standing:
+        """Return where the trials that a study asks for stand; a shared one counts once."""
+        state = case((CellRow.state == "unasked", "pending"), else_=TrialRow.state)
+        statement = (
+            select(state, func.count())
+            .select_from(CellRow)
+            .outerjoin(TrialRow, TrialRow.id == CellRow.trial)
+            .where(CellRow.study == study, CellRow.state.in_(("feasible", "unasked")))
+            .group_by(state)
+        )
+        with self._engine.connect() as connection:
+            return Standing(dict(row.tuple() for row in connection.execute(statement)))
 
     def states(self, trial_ids: Sequence[str]) -> dict[str, str]:
         """Return the state of each of these trials that the store knows."""
@@ -509,6 +631,11 @@ class Store:
         """Insert rows; one whose key is there already is left as it is."""
         if rows:  # without any, SQLAlchemy would insert one row of defaults
             connection.execute(self._insert(table).on_conflict_do_nothing(), rows)
+
+
+def _others(plan: Plan) -> list[str]:
+    """Return the factors that a plan varies and a cell has no column for."""
+    return [name for name in plan.varying if name not in _CELL_FACTORS]
 
 
 def _batches(trial_ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from study.execute import Event
 from study.trial import Trial
 
 Course = tuple[tuple[int, float], ...]
@@ -59,6 +60,10 @@ class Supply(Protocol):
         """Return the courses of trials that ran this race in earlier launches, by trial id."""
         ...
 
+    def observe(self, event: Event) -> None:
+        """Take in an event that is recorded; a failure only if the trial is not tried again."""
+        ...
+
 
 class Declared:
     """A supply of given trials, in order, once each, none of which is stopped early."""
@@ -88,6 +93,9 @@ class Declared:
     def run_before(self, race: Race) -> dict[str, Course]:  # noqa: ARG002
         """Return nothing: there are no races."""
         return {}
+
+    def observe(self, event: Event) -> None:
+        """Nothing is decided by results."""
 
 
 def supply_of(trials: Sequence[Trial] | Supply) -> Supply:

@@ -105,6 +105,8 @@ def test_a_definition_can_be_kept_as_json(tmp_path):
         "seeds": [0, 1],
         "search": "grid",
         "stop_early": None,
+        "confirm": None,
+        "screen": {},
         "resources": {"cpus": 2, "gpus": 0.25},
     }
 
@@ -341,27 +343,51 @@ MISTAKES = [
     ),
     (
         "search: grid",
-        "search: {optuna: tpe, trials_per_arm: 16}",
-        12,
-        "studies.first.search",
-        "must be grid: Optuna's search is not available in this version",
-        "write grid",
-    ),
-    (
-        "search: grid",
         "search: random",
         12,
         "studies.first.search",
-        "must be one of grid, got 'random'",
+        "must be grid, or a sampler and a budget, got 'random'",
+        "{optuna: tpe, trials_per_arm: 16}",
+    ),
+    (
+        "search: grid",
+        "search: {optuna: tpo, trials_per_arm: 16}",
+        12,
+        "studies.first.search.optuna",
+        "must be one of tpe, gp, random, qmc, brute, got 'tpo'",
+        "did you mean tpe?",
+    ),
+    (
+        "search: grid",
+        "search: {optuna: tpe, trials_per_arm: 16, failed: forgotten}",
+        12,
+        "studies.first.search.failed",
+        "must be one of counted, replaced, got 'forgotten'",
         "use one of them",
     ),
     (
         "stop_early: null",
-        "stop_early: {asha: {}}",
+        "stop_early: {asha: {}, hyperband: {}}",
         13,
         "studies.first.stop_early",
-        "must be null: stopping trials early is not available in this version",
-        "write null",
+        "must name one rule, asha or hyperband",
+        "write {asha: {grace: 10}}",
+    ),
+    (
+        "stop_early: null",
+        "stop_early: {asha: {reduction: 1}}",
+        13,
+        "studies.first.stop_early.asha.reduction",
+        "must be at least 2, got 1",
+        "raise it",
+    ),
+    (
+        "stop_early: null",
+        "screen: {epochs: 3}",
+        13,
+        "studies.first.screen",
+        "settings for screening need a confirmation in full",
+        "add confirm: {best: 2, seeds: [..]}",
     ),
     (
         "cpus: 2",
@@ -456,7 +482,7 @@ MISTAKES = [
 
 
 def test_the_list_of_mistakes_is_whole():
-    assert len(MISTAKES) == 47
+    assert len(MISTAKES) == 50
     assert all(old in GOOD for old, *_ in MISTAKES)
 
 

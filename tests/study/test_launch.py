@@ -13,6 +13,7 @@ from study.dispatch import SerialDispatcher
 from study.execute import Completed, EpochEnded, Event, Failed, Started
 from study.launch import backlog, launch, prepare_datasets
 from study.store import Store
+from study.supply import supply_of
 from tests.study.small import planned
 
 
@@ -24,7 +25,8 @@ class DyingWorkers:
         self._seen: Counter[str] = Counter()
 
     def dispatch(self, trials, datasets, *, on_event) -> None:
-        for trial in trials:
+        supply = supply_of(trials)
+        while (trial := supply.take()) is not None:
             self._seen[trial.id] += 1
             if self._seen[trial.id] <= self._deaths:
                 on_event(Failed(trial.id, "lost", "the worker died"))

@@ -263,6 +263,7 @@ def test_the_json_form_has_every_cell_and_counts_that_add_up():
         "dropout": 0.2,
         "weight_decay": 0.0,
         "seed": 0,
+        "stage": "final",
         "state": "feasible",
         "reason": "",
         "trial": what.cells[0].trial_id,
