@@ -11,6 +11,7 @@ import typer
 
 from analysis.formats import FigureFormat, FigureSize
 from analysis.query_cli import query_command
+from analysis.tables_cli import tables_command
 from model.errors import RequestError
 from study.cli import (
     DEFAULT_STORE,
@@ -29,6 +30,7 @@ WRONG_REQUEST = 2
 
 app.add_typer(store_app, name="store")
 app.command("query")(query_command)
+app.command("tables")(tables_command)
 
 
 class ReadFormat(StrEnum):

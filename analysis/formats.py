@@ -18,6 +18,14 @@ class TableFormat(StrEnum):
     latex = "latex"
 
 
+class SheetFormat(StrEnum):
+    """How `tables` prints; LaTeX needs the package booktabs."""
+
+    latex = "latex"
+    markdown = "markdown"
+    csv = "csv"
+
+
 class FigureFormat(StrEnum):
     """Formats of figures; HTML is always written."""
 

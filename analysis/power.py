@@ -5,13 +5,13 @@ hard in a way that users cannot make up for: a seed part with f = seeds - 1 degr
 Student's tails, which at two seeds reach to hundreds of standard errors.
 """
 
+import bisect
 from typing import NamedTuple
 
-import numpy as np
 from scipy import special
 
 from analysis.error_distribution import TwoPartError, distance_at
-from analysis.statistics import Components
+from analysis.statistics import MIN_SEEDS, Components
 
 POWER = 0.8
 """The share of repeated studies that would decide a difference of the detectable size."""
@@ -99,14 +99,19 @@ def _detectable(error: TwoPartError, alpha: float) -> float:
 
 
 def _seeds_to_settle(found: Components, alpha: float) -> int | None:
-    """Return the fewest seeds (above 60, within 2%) that detect the difference; users stay."""
-    seeds = np.unique(np.geomspace(2, MOST_SEEDS, 400).astype(int))
-    pooled = float(found.error.seed_df) / max(1, found.seeds - 1)
-    errors = TwoPartError(
-        seed_part=np.float64(found.error.seed_part) * found.seeds / seeds,
-        seed_df=pooled * (seeds - 1.0),
-        user_part=np.full(len(seeds), found.error.user_part),
-        user_df=np.full(len(seeds), found.error.user_df),
-    )
-    enough = distance_at(alpha, errors) + distance_at(2 * (1 - POWER), errors) <= abs(found.mean)
-    return int(seeds[np.argmax(enough)]) if enough.any() else None
+    """Return the fewest seeds that detect the difference seen; the users stay.
+
+    More seeds make the seed part smaller and better known, so that halving finds the fewest.
+    """
+    df_per_seed = float(found.error.seed_df) / max(1, found.seeds - 1)
+
+    def enough(seeds: int) -> bool:
+        error = found.error._replace(
+            seed_part=found.error.seed_part * found.seeds / seeds,
+            seed_df=df_per_seed * (seeds - 1),
+        )
+        return _detectable(error, alpha) <= abs(found.mean)
+
+    if not enough(MOST_SEEDS):
+        return None
+    return bisect.bisect_left(range(MOST_SEEDS), True, lo=MIN_SEEDS, key=enough)

@@ -132,14 +132,17 @@ def sign_flip(
     )
 
 
+WILCOXON_WARNING = (
+    "Wilcoxon tests symmetry about zero of the users that differ, not the mean: with many zeros "
+    "and values piled up at few ranks it can call a difference that the mean does not have, and "
+    "miss one that it has; seeds are held fixed."
+)
+
+
 def wilcoxon(differences: Values) -> SecondOpinion:
     """Return Wilcoxon's signed-rank test of users' mean differences; zeros are dropped."""
     means = differences.mean(axis=0)
     moved = means[means != 0]
-    warning = (
-        "tests symmetry about zero of the users that differ, not the mean: with "
-        f"{1 - len(moved) / len(means):.0%} zeros and values piled up at few ranks it can call a "
-        "difference that the mean does not have, and miss one that it has; seeds are held fixed"
-    )
+    zeros = f" Here {1 - len(moved) / len(means):.0%} of users are zeros."
     p = float(stats.wilcoxon(moved).pvalue) if len(moved) else 1.0
-    return SecondOpinion(p, "users", "Wilcoxon signed ranks", warning=warning)
+    return SecondOpinion(p, "users", "Wilcoxon signed ranks", warning=WILCOXON_WARNING + zeros)
