@@ -14,7 +14,7 @@ from model.config import MarankConfig
 from model.data.batches import Batch, TrainingBatch
 from model.data.next_items import NextItemBatch
 from model.network import Network, draw
-from model.sasrec import of_users, without_target
+from model.sasrec import dots, of_users, without_target
 
 
 class Attention(nn.Module):
@@ -157,21 +157,20 @@ class Marank(Network):
         self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
     ) -> Float[Tensor, "batch candidates"]:
         """Score each row's own candidates."""
-        found = functional.embedding(candidates, self._both())
-        return (found @ state[:, :, None])[:, :, 0]
+        interest, user = state.chunk(2, dim=1)
+        of_interest = dots(interest, self.item_context_embedding, items=candidates)
+        return of_interest + dots(user, self.item_embedding, items=candidates)
 
     def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
         """Score items 1..I; column 0 belongs to padding."""
-        return state @ self._both().T
+        interest, user = state.chunk(2, dim=1)
+        return interest @ self.item_context_embedding.T + user @ self.item_embedding.T
 
     def freeze_padding(self) -> None:
         """Zero the gradients of the padding rows, which nothing reads."""
         super().freeze_padding()
         if self.item_context_embedding.grad is not None:
             self.item_context_embedding.grad[0] = 0
-
-    def _both(self) -> Float[Tensor, "item_rows both"]:
-        return torch.cat([self.item_context_embedding, self.item_embedding], dim=1)
 
     def _state(
         self,

@@ -168,7 +168,11 @@ class _Cells:
 
 
 def _budget(study: Study, place: "_Place") -> int:
-    return study.searched.trials_per_arm if study.searched else len(place.points)
+    if study.searched is None:
+        return len(place.points)
+    chooses = any(isinstance(v, Range) or len(v) > 1 for v in place.choices.values())
+    # A model without a choice, such as popularity, has its one point in the table all the same.
+    return study.searched.trials_per_arm if chooses else 1
 
 
 def _places_for_points(contender: Contender) -> tuple[Cell, ...]:

@@ -1,6 +1,7 @@
 """What the README and studies.yaml promise about each other."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 from study.definition import load_studies, study_named
@@ -27,6 +28,22 @@ def test_the_quick_study_on_real_data_is_what_it_promises():
     factors = [t.factors for t in trials]
     assert {(f["max_len"], f["batch"]) for f in factors} == {(50, 64)}
     assert min(f["epochs"] for f in factors) >= 12
+
+
+def test_the_table_s_models_have_the_same_number_of_trials_and_a_floor():
+    file = load_studies(ROOT / "studies.yaml")
+    study = study_named(file, "paper-table")
+    cells = plan(study, file).cells
+    counts = Counter((cell.dataset, cell.model) for cell in cells)
+    assert {dataset for dataset, _ in counts} == {"ml-1m", "ml-20m", "beauty", "game"}
+    for (_, model), count in counts.items():
+        assert count == (1 + 3 if model == "popularity" else 16 + 3)
+    assert len(counts) == 4 * 7
+    reduced = Counter(trial.model for trial in trials_of("ml-100k-table").values())
+    # Two points with three seeds each; popularity has one.
+    assert reduced.pop("popularity") == 3
+    assert set(reduced.values()) == {6}
+    assert len(reduced) == 6
 
 
 def test_every_folder_at_the_top_is_explained():

@@ -597,6 +597,8 @@ def test_the_shipped_file_has_the_studies_that_the_documents_promise():
     file = load_studies(SHIPPED)
     promised = {
         "quickstart",
+        "paper-table",
+        "ml-100k-table",
         "ml-100k-quick",
         "ml-100k-subsets",
         "ml-100k-budget",

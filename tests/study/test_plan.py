@@ -335,6 +335,16 @@ def test_the_heads_of_models_without_embeddings_share_their_channels_evenly():
     ]
 
 
+def test_a_model_without_a_choice_has_one_point_in_a_search():
+    what = of_models(
+        ("sasrec", "popularity"),
+        grid={"lr": (1e-3, 1e-2)},
+        search={"optuna": "random", "trials_per_arm": 2},
+    )
+    assert [cell.model for cell in what.cells] == ["sasrec", "sasrec", "popularity"]
+    assert len(what.unasked) == 3
+
+
 def test_the_json_form_names_models_and_has_nulls_for_what_they_lack():
     form = as_json(of_models(("sasrec", "popularity"), grid={"loss": ("binary", "softmax")}))
     shown = [
