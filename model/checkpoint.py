@@ -8,9 +8,11 @@ trains, with the last and the best state in it, both of the same moment. Rules f
 - of another trial, by its configuration or its data's fingerprint: refused, and left as it is.
 """
 
+import errno
 import hashlib
 import io
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ import torch
 from model.config import TrialConfig
 from model.errors import RequestError
 
+_log = logging.getLogger(__name__)
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORMAT = 2
 _DIGEST_BYTES = 32
 
@@ -45,12 +50,20 @@ def save(path: Path, state: State, *, identity: str, device: str) -> None:
     torch.save({"format": _FORMAT, "identity": identity, "device": device, **state}, written)
     payload = written.getbuffer()
     temporary = path.with_name(f"{path.name}.partial")
-    with temporary.open("wb") as file:
-        # torch reads an archive with a flipped bit without complaint.
-        file.write(hashlib.sha256(payload).digest())
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with temporary.open("wb") as file:
+            # torch reads an archive with a flipped bit without complaint.
+            file.write(hashlib.sha256(payload).digest())
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno not in _FULL:
+            raise
+        # A checkpoint saves time and no result depends on it: the earlier one stays.
+        _log.warning("no space for a checkpoint of %d bytes at %s", len(payload), path)
+        return
     temporary.replace(path)
 
 

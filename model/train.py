@@ -49,6 +49,7 @@ def train(
     threads: int = 1,
     clock: Callable[[], float] = time.perf_counter,
     checkpoint: Path | None = None,
+    checkpoint_share: float | None = None,
 ) -> TrialResult:
     """Train one trial, report every epoch, and evaluate it at its best epoch.
 
@@ -63,6 +64,8 @@ def train(
         checkpoint: a file that is written after every epoch, and continued from if it is there;
             with the same threads the result is that of a training without interruption, bit for
             bit. It is left to the caller to delete.
+        checkpoint_share: None writes after every epoch; a number leaves out epochs that end so
+            early that writing would take more than this share of the time since the last one.
 
     Raises:
         Diverged: a loss or a score is NaN or infinite.
@@ -78,6 +81,7 @@ def train(
     if found is not None:
         fit.restore(found)
     started = clock() - fit.seconds
+    saved_at, save_seconds = -math.inf, 0.0
     for past in fit.reports:
         report(past)
     while fit.epoch < training.epochs and fit.epoch - fit.best_epoch < training.patience:
@@ -86,8 +90,14 @@ def train(
         ended = clock()
         fit.reports.append(EpochReport(fit.epoch, ended - epoch_started, metrics))
         fit.seconds = ended - started
-        if checkpoint:
+        if checkpoint is None:
+            pass
+        elif checkpoint_share is None:
             save(checkpoint, fit.state(), identity=own, device=kind)
+        elif save_seconds <= checkpoint_share * (ended - saved_at):
+            save(checkpoint, fit.state(), identity=own, device=kind)
+            saved_at = clock()
+            save_seconds = saved_at - ended
         report(fit.reports[-1])
 
     fit.model.load_state_dict(fit.best)

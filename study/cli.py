@@ -18,8 +18,9 @@ from study.data_cli import data_app
 from study.terminal import err, out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from study.checkpoints import Checkpoints
     from study.definition import Resources
     from study.dispatch import Dispatcher
     from study.execute import Failure
@@ -130,8 +131,16 @@ def launch_command(
 ) -> None:
     """Train every trial of a study that is not complete; safe to interrupt and to repeat."""
     from model.data.sources import data_folder  # noqa: PLC0415
+    from study.checkpoints import place  # noqa: PLC0415
     from study.execute import FAILURES  # noqa: PLC0415
-    from study.launch import RETRIED, backlog, launch, prepare_datasets  # noqa: PLC0415
+    from study.launch import (  # noqa: PLC0415
+        RETRIED,
+        backlog,
+        launch,
+        make_room,
+        prepare_datasets,
+    )
+    from study.persistence import Persistence  # noqa: PLC0415
     from study.plan import is_dynamic, require_trials  # noqa: PLC0415
     from study.progress import Progress, duration, trial_name  # noqa: PLC0415
     from study.store import Store  # noqa: PLC0415
@@ -143,19 +152,29 @@ def launch_command(
         RetryClass.all: RETRIED,
         RetryClass.none: (),
     }.get(retry, tuple(f for f in FAILURES if f == retry.value))
-    dispatcher = _dispatcher(
-        resources, serial=serial, address=address, max_concurrent=max_concurrent
-    )
     console = err()
 
     def say(line: str) -> None:
         console.print(line, markup=False)
 
-    if serial and what.study.stop_early is not None:
-        raise RequestError(
-            "stop_early needs Ray, got --serial; leave --serial out, or write stop_early: null"
-        )
+    if serial:
+        _require_serial(what, address=address, max_concurrent=max_concurrent)
     with Store.open(store) as opened, opened.claim():
+        checkpoints = place(
+            what.study.storage,
+            database=opened.path,
+            url=opened.url,
+            on_cluster=address is not None,
+            data=data_folder(os.environ),
+        )
+        dispatcher = _dispatcher(
+            resources,
+            serial=serial,
+            address=address,
+            max_concurrent=max_concurrent,
+            checkpoints=checkpoints,
+            say=say,
+        )
         datasets = prepare_datasets(what, data_folder(os.environ))
         supply, handed_out = None, what.trials.__getitem__
         if is_dynamic(what):
@@ -181,6 +200,7 @@ def launch_command(
             known = what.trials.get(trial_id)
             return trial_name(known or handed_out(trial_id), what)
 
+        make_room(left, what, store=opened, datasets=datasets, checkpoints=checkpoints)
         progress = Progress(
             console,
             total=stands.wanted,
@@ -197,6 +217,9 @@ def launch_command(
                 dispatcher=dispatcher,
                 datasets=datasets,
                 watch=progress,
+                retries=what.study.retries,
+                checkpoints=checkpoints,
+                persistence=Persistence(say=say),
             )
         stands = opened.standing(study)
         say(
@@ -234,22 +257,41 @@ def _slots(resources: "Resources", *, serial: bool, max_concurrent: int | None) 
     return min(max(1, cpus), max_concurrent or cpus)
 
 
+def _require_serial(what: "Plan", *, address: str | None, max_concurrent: int | None) -> None:
+    if address is not None or max_concurrent is not None:
+        raise RequestError(
+            "--serial trains in this process: it takes neither --address nor "
+            "--max-concurrent; leave them out"
+        )
+    if what.study.stop_early is not None:
+        raise RequestError(
+            "stop_early needs Ray, got --serial; leave --serial out, or write stop_early: null"
+        )
+
+
 def _dispatcher(
-    resources: "Resources", *, serial: bool, address: str | None, max_concurrent: int | None
+    resources: "Resources",
+    *,
+    serial: bool,
+    address: str | None,
+    max_concurrent: int | None,
+    checkpoints: "Checkpoints | None",
+    say: "Callable[[str], None]",
 ) -> "Dispatcher":
     """Return what runs the trials: this process, or Ray."""
     if serial:
-        if address is not None or max_concurrent is not None:
-            raise RequestError(
-                "--serial trains in this process: it takes neither --address nor "
-                "--max-concurrent; leave them out"
-            )
         from study.dispatch import SerialDispatcher  # noqa: PLC0415
 
-        return SerialDispatcher(resources)
-    from study.ray_dispatch import RayDispatcher  # noqa: PLC0415
+        return SerialDispatcher(resources, checkpoints=checkpoints)
+    from study.cluster import RayDispatcher  # noqa: PLC0415
 
-    return RayDispatcher(resources, address=address, max_concurrent=max_concurrent)
+    return RayDispatcher(
+        resources,
+        address=address,
+        max_concurrent=max_concurrent,
+        checkpoints=checkpoints,
+        say=say,
+    )
 
 
 @app.command("train")

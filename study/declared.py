@@ -3,7 +3,7 @@
 A check that pydantic does not know says its rule and the next step itself (`mistakes.broken`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import (
@@ -12,7 +12,9 @@ from pydantic import (
     Discriminator,
     Field,
     GetCoreSchemaHandler,
+    PlainSerializer,
     Tag,
+    WrapValidator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -109,6 +111,10 @@ def _shares_one_device(gpus: float) -> float:
     return gpus
 
 
+def _or_auto(value: object, number: Callable[[object], float]) -> object:
+    return value if value == "auto" else number(value)
+
+
 if TYPE_CHECKING:
     Settings = dict[str, Value]
     Grid = dict[str, tuple[Value, ...] | Range]
@@ -162,4 +168,13 @@ if TYPE_CHECKING:
     ByModel = dict[str, T]
 else:
     ByModel = Annotated[dict[Literal[tuple(MODELS)], OrEmpty[T]], BeforeValidator(_by_model)]
-Gpus = Annotated[float, Field(ge=0), AfterValidator(_shares_one_device)]
+if TYPE_CHECKING:
+    Gpus = float | Literal["auto"]
+else:
+    Gpus = Annotated[
+        float,
+        Field(ge=0),
+        AfterValidator(_shares_one_device),
+        WrapValidator(_or_auto),
+        PlainSerializer(lambda gpus: gpus),
+    ]

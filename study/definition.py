@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from model.config import MODELS, DatasetConfig, Section, SyntheticConfig
+from model.config import MODELS, MOST, DatasetConfig, Section, SyntheticConfig
 from model.errors import RequestError
 from study import located, mistakes
 from study.contradictions import contradictions
@@ -32,7 +32,10 @@ from study.strategy import Asha, Chosen, Confirm, Hyperband, Search, StopEarly
 
 
 class Resources(Section):
-    """What one trial holds while it runs: whole CPUs (its threads) and GPUs, shares allowed."""
+    """What one trial holds while it runs: whole CPUs (its threads) and GPUs, shares allowed.
+
+    `gpus: auto` gives each trial the share of one GPU that its predicted memory asks for.
+    """
 
     cpus: int = Field(default=1, ge=1)
     gpus: Gpus = 0.0
@@ -48,6 +51,19 @@ class ModelChoice(Section):
 
     embeddings: Subsets | None = None
     grid: Grid = Field(default_factory=dict)
+
+
+class Retries(Section):
+    """How often a launch tries a trial again after a failure of each class.
+
+    Training is deterministic: what diverged diverges again, and an error is most often a bug.
+    `oom` is tried on a whole device, `lost` means that a process or node died.
+    """
+
+    oom: int = Field(default=1, ge=0, le=MOST)
+    diverged: int = Field(default=0, ge=0, le=MOST)
+    error: int = Field(default=0, ge=0, le=MOST)
+    lost: int = Field(default=3, ge=0, le=MOST)
 
 
 class Study(Section):
@@ -67,6 +83,9 @@ class Study(Section):
         confirm: null: every trial that is complete enters comparisons.
         screen: settings that hold until points are confirmed, such as fewer epochs.
         resources: what one trial holds while it runs.
+        retries: how often a launch tries a trial again, by class of failure.
+        storage: a folder or cloud URL for checkpoints; null keeps them beside the results
+            database on this machine, and none on a cluster.
     """
 
     name: str
@@ -83,6 +102,8 @@ class Study(Section):
     confirm: Confirm | None = None
     screen: Settings = Field(default_factory=dict)
     resources: OrEmpty[Resources] = Resources()
+    retries: OrEmpty[Retries] = Retries()
+    storage: Text | None = None
 
     def subsets(self, model: str) -> tuple[Subset | None, ...]:
         """Return the subsets that a model is crossed with; for all but MEANTIME one None."""
@@ -269,6 +290,8 @@ def known_keys(path: located.Path) -> tuple[str, ...]:
             known = READ.get(str(model), tuple(FACTORS))
         case ("studies", _, "grid", _) | ("studies", _, "models", _, "grid", _):
             known = RANGE_KEYS
+        case ("studies", _, "retries"):
+            known = Retries.model_fields
         case ("defaults",) | ("datasets", _, "defaults") | ("studies", _, "grid" | "screen"):
             known = FACTORS
     # A data set's and a study's name is the key above its body, never a key inside.

@@ -1,13 +1,16 @@
 """How trials reach a processor: the contract of a dispatcher, and the one that needs no Ray."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from model.config import DatasetConfig
 from model.data.prepare import PreparedData
 from model.errors import RequestError
+from study.checkpoints import Checkpoints
 from study.definition import Resources
-from study.execute import Event, device_of, execute, require_device
+from study.execute import TRAIN, Event, device_of, execute, imported, require_device
+from study.provenance import machine_name
 from study.supply import Supply, supply_of
 from study.trial import Trial
 
@@ -17,10 +20,11 @@ Datasets = Mapping[DatasetConfig, PreparedData]
 class Dispatcher(Protocol):
     """Runs trials somewhere and hands every event to the caller, in the caller's thread.
 
-    Each trial gives `Started`, `EpochEnded` per epoch, then `Completed`, `Failed` or `Censored`;
-    one whose worker dies before it starts gives `Failed` alone. A failing trial never stops the
-    others. Results do not depend on the dispatcher. An exception of `on_event` and
-    KeyboardInterrupt end the dispatch; nothing of it is alive afterwards.
+    Each trial gives `Started`, `EpochEnded` per epoch (and `Said` where the training printed),
+    then `Completed`, `Failed` or `Censored`; one whose worker dies before it starts gives `Failed`
+    alone. A failing trial never stops the others. Results do not depend on the dispatcher. An
+    exception of `on_event` and KeyboardInterrupt end the dispatch; nothing of it is alive
+    afterwards.
     """
 
     def dispatch(
@@ -30,15 +34,30 @@ class Dispatcher(Protocol):
         *,
         on_event: Callable[[Event], None],
     ) -> None:
-        """Run every trial once, in this order as far as resources allow."""
+        """Run every trial, in this order as far as resources allow.
+
+        It returns when no trial is under way and the supply has none.
+        """
         ...
 
 
 class SerialDispatcher:
-    """One trial after the other in this process and thread, where a debugger can follow."""
+    """One trial after the other in this process and thread, where a debugger can follow.
 
-    def __init__(self, resources: Resources) -> None:
-        self._resources = resources
+    Args:
+        resources: CPUs are threads, GPUs decide the device.
+        checkpoints: where interrupted trainings are kept; None keeps nothing.
+        work: what trains, see `study.execute`.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        *,
+        checkpoints: Checkpoints | None = None,
+        work: str = TRAIN,
+    ) -> None:
+        self._resources, self._checkpoints, self._work = resources, checkpoints, work
 
     def dispatch(
         self,
@@ -50,10 +69,12 @@ class SerialDispatcher:
         """Run the trials in order.
 
         Raises:
-            RequestError: the trials ask for a GPU that this process does not see, or to be stopped
-                early: that is Ray's.
+            RequestError: this machine has not the CPUs or the GPU that a trial asks for, or the
+                trials are to be stopped early: that is Ray's.
         """
+        _require_processors(self._resources)
         require_device(device_of(self._resources))
+        work = imported(self._work)
         supply = supply_of(trials)
         while (trial := supply.take()) is not None:
             if supply.race(trial) is not None:
@@ -61,5 +82,21 @@ class SerialDispatcher:
                     "stop_early needs Ray, got --serial; leave --serial out, or write "
                     "stop_early: null"
                 )
-            data = datasets[trial.config().dataset]
-            execute(trial, data, resources=self._resources, emit=on_event)
+            execute(
+                trial,
+                datasets[trial.config().dataset],
+                resources=self._resources,
+                emit=on_event,
+                checkpoints=self._checkpoints,
+                work=work,
+                node=machine_name(),
+            )
+
+
+def _require_processors(resources: Resources) -> None:
+    here = os.cpu_count() or 1
+    if resources.cpus > here:
+        raise RequestError(
+            f"one trial must fit on this machine: {resources.cpus} CPU asked for, it has {here}; "
+            "lower `resources` of the study"
+        )

@@ -5,10 +5,11 @@ the reader's connection is read-only by itself, whatever SQL runs on it. Both ch
 revision; only the writer creates it, once, however many processes start at the same time.
 """
 
+import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from study.schema import REVISION, VERSION_TABLE
 
 BUSY_SECONDS = 30
 """How long a connection waits for another one's lock before it gives up."""
+
+_GLANCE_SECONDS = 0.5
+"""A reader that looks whether the store is claimed holds the lock for less than this."""
 
 SETUP_KEY, _LAUNCH_KEY = 0x6D65616E_0001, 0x6D65616E_0002  # PostgreSQL's advisory locks
 _ADVICE = "give --store as sqlite:///results.db or postgresql://user@host/name"
@@ -85,36 +89,109 @@ def reading(url: str) -> Engine:
 
 
 @contextmanager
-def exclusive(engine: Engine) -> Iterator[None]:
+def exclusive(engine: Engine) -> Iterator[Callable[[], None]]:
     """Hold the launch lock of a writer's database; the operating system frees it at a crash.
+
+    Yields:
+        What takes the lock again where a server has lost it by starting anew.
 
     Raises:
         RequestError: another process holds it.
     """
-    busy = RequestError(
-        f"one launch writes to a store at a time, and another is writing to {engine.url}; "
-        "wait for it, stop it, or name another store with --store"
-    )
     path = sqlite_path(engine.url)
     if path is not None:
         lock = FileLock(f"{path}.lock")
         try:
-            lock.acquire(blocking=False)
+            lock.acquire(timeout=_GLANCE_SECONDS)
         except Timeout:
-            raise busy from None
+            raise _busy(engine) from None
         try:
-            yield
+            yield lambda: None
         finally:
             lock.release()
         return
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        key = {"key": _LAUNCH_KEY}
-        if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), key).scalar_one():
-            raise busy
+    with closing(_ServerLock(engine)) as held:
+        held.renew()
+        yield held.renew
+
+
+class _ServerLock:
+    """An advisory lock, which lives as long as the connection that took it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+
+    def renew(self) -> None:
+        """Take the lock, if the connection that held it is gone or there is none yet."""
         try:
-            yield
+            if self._connection is not None:
+                self._connection.execute(text("SELECT 1"))
+                return
+        except DBAPIError:
+            self.close()
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            key = {"key": _LAUNCH_KEY}
+            if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), key).scalar_one():
+                raise _busy(self._engine)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def close(self) -> None:
+        """Let the lock go, also where the server is not there any more."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(DBAPIError):
+                connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LAUNCH_KEY})
+            connection.close()
+
+
+def _busy(engine: Engine) -> RequestError:
+    return RequestError(
+        f"one launch writes to a store at a time, and another is writing to {engine.url}; "
+        "wait for it, stop it, or name another store with --store"
+    )
+
+
+def is_claimed(url: str) -> bool:
+    """Say whether a launch is writing to this store now; reads only.
+
+    Attempts that read `running` in a store that nobody has claimed belong to a launch that died.
+    """
+    address = address_of(url)
+    path = sqlite_path(address)
+    if path is not None:
+        return _is_locked(Path(f"{path}.lock"))
+    with refused(address):
+        engine = create_engine(address)
+        try:
+            with engine.connect() as connection:
+                return bool(connection.execute(_HELD, {"key": _LAUNCH_KEY}).scalar_one())
         finally:
-            connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+            engine.dispose()
+
+
+_HELD = text(
+    "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database "
+    "WHERE locktype = 'advisory' AND granted AND datname = current_database() "
+    "AND (classid::bigint << 32) | objid::bigint = :key"
+)
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        file = path.open("rb")
+    except OSError:  # no launch has ever been here
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
 
 
 def revision(connection: Connection) -> str | None:

@@ -3,11 +3,14 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from importlib import import_module
+from typing import Literal, cast
 
 from model.data.prepare import PreparedData
 from model.errors import Diverged, RequestError
 from model.results import EpochReport, TrialResult
+from study.attempt_log import AttemptLog
+from study.checkpoints import MOST_OF_TIME, Checkpoint, Checkpoints
 from study.definition import Resources
 from study.provenance import Environment, environment
 from study.trial import Trial
@@ -32,6 +35,14 @@ class EpochEnded:
 
     trial_id: str
     report: EpochReport
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The training printed, logged or warned: lines for the attempt's log."""
+
+    trial_id: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,26 @@ class Censored:
     epoch: int
 
 
-Event = Started | EpochEnded | Completed | Failed | Censored
+Event = Started | EpochEnded | Said | Completed | Failed | Censored
+
+Ended = Completed | Failed | Censored
+"""What no event of the same attempt follows."""
+
+TRAIN = "model.train:train"
+"""What trains a trial: `module:function`, importable wherever workers are."""
+
+Work = Callable[..., TrialResult]
+"""Takes what `model.train.train` takes and gives what it gives."""
+
+
+def imported(work: str) -> Work:
+    """Return the function that `module:function` names; torch comes with it, which takes seconds.
+
+    >>> imported("math:sqrt")(4.0)
+    2.0
+    """
+    module, _, name = work.partition(":")
+    return cast(Work, getattr(import_module(module), name))
 
 
 def device_of(resources: Resources) -> str:
@@ -69,37 +99,75 @@ def device_of(resources: Resources) -> str:
 
 
 def execute(
-    trial: Trial, data: PreparedData, *, resources: Resources, emit: Callable[[Event], None]
+    trial: Trial,
+    data: PreparedData,
+    *,
+    resources: Resources,
+    emit: Callable[[Event], None],
+    work: Work,
+    node: str,
+    checkpoints: Checkpoints | None = None,
 ) -> None:
     """Train the trial and emit `Started`, an `EpochEnded` each, then `Completed` or `Failed`.
 
     Nothing that the training raises escapes (an exception would cost a Ray worker), but an
-    interrupt by the user does, and so does what `emit` raises.
+    interrupt by the user does, and so does what `emit` raises. What the training prints becomes
+    `Said`, before the event that follows it.
+
+    Args:
+        trial: what to train.
+        data: what its data set was prepared into.
+        resources: CPUs are threads, GPUs decide the device.
+        emit: receives every event, in this thread.
+        work: trains; `imported(TRAIN)` outside of tests and benchmarks.
+        node: name of the machine, for the environment.
+        checkpoints: where the trial is continued from and kept after its epochs.
     """
-    # torch takes seconds to import: only a process that trains pays for it.
-    from model.train import train  # noqa: PLC0415
-
     device = device_of(resources)
-    emit(Started(trial.id, environment(device=device, threads=resources.cpus)))
+    emit(Started(trial.id, environment(device=device, threads=resources.cpus, node=node)))
     undelivered: Exception | None = None
+    log = AttemptLog()
 
-    def report(epoch: EpochReport) -> None:
+    def tell(event: Event) -> None:
         nonlocal undelivered
+        text = log.taken()
         try:
-            emit(EpochEnded(trial.id, epoch))
+            with log.deaf():
+                if text:
+                    emit(Said(trial.id, text))
+                emit(event)
         except Exception as error:
             undelivered = error
             raise
 
+    def report(epoch: EpochReport) -> None:
+        if checkpoint is not None:
+            checkpoint.keep()
+        tell(EpochEnded(trial.id, epoch))
+
     outcome: Event
+    checkpoint: Checkpoint | None = None
     try:
-        result = train(trial.config(), data, report=report, device=device, threads=resources.cpus)
+        with log.listening():
+            checkpoint = None if checkpoints is None else checkpoints.of(trial.id)
+            result = work(
+                trial.config(),
+                data,
+                report=report,
+                device=device,
+                threads=resources.cpus,
+                checkpoint=None if checkpoint is None else checkpoint.path,
+                checkpoint_share=MOST_OF_TIME,
+            )
         outcome = Completed(trial.id, result)
     except Exception as error:  # the one place that records a trial's failure
         if undelivered is not None:  # the receiver failed, not the trial
             raise
         outcome = Failed(trial.id, _failure(error), _first_line(error), traceback.format_exc())
-    emit(outcome)
+    finally:
+        if checkpoint is not None:
+            checkpoint.close()
+    tell(outcome)
 
 
 def require_device(device: str) -> None:
@@ -125,8 +193,12 @@ def _failure(error: Exception) -> Failure:
     """Return the class of an exception that training raised."""
     import torch  # noqa: PLC0415
 
-    # torch's CPU allocator raises a plain RuntimeError that names itself.
-    cpu_memory = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    # torch's CPU allocator raises a plain RuntimeError that names itself; kernels and libraries
+    # below it say "out of memory" or "not enough memory".
+    text = str(error).lower()
+    cpu_memory = isinstance(error, RuntimeError) and any(
+        sign in text for sign in ("defaultcpuallocator", "not enough memory", "out of memory")
+    )
     if cpu_memory or isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return "oom"
     return "diverged" if isinstance(error, Diverged) else "error"

@@ -4,26 +4,30 @@ The store decides what is left, before and after: a launch can be interrupted or
 and repeated, and runs exactly the cells that are not complete.
 """
 
+import signal
+import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 from sqlalchemy.exc import DBAPIError
 
 from model.config import DatasetConfig
 from model.data.prepare import PreparedData, load_prepared
-from model.errors import RequestError
+from study.checkpoints import Checkpoints
+from study.definition import Retries
+from study.disk import require_space, result_bytes
 from study.dispatch import Datasets, Dispatcher
-from study.execute import Censored, Completed, EpochEnded, Event, Failed, Failure, Started
+from study.execute import Censored, Completed, EpochEnded, Event, Failed, Failure, Said, Started
+from study.persistence import Persistence, unwritable
 from study.plan import Plan
+from study.provenance import Environment
 from study.store import Store
 from study.supply import Course, Race, Supply, supply_of
 from study.trial import Trial
-
-LOST_ROUNDS = 3
-"""How often one launch tries a trial whose worker keeps dying."""
 
 RETRIED: tuple[Failure, ...] = ("oom", "diverged", "error")
 """Classes after which a trial counts as failed; after `lost` and `cancelled` it is pending."""
@@ -50,7 +54,14 @@ class Backlog:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the trials that a launch dispatched."""
+    """What became of the trials that a launch dispatched.
+
+    Attributes:
+        completed: trials that have their result now.
+        censored: trials that were stopped early.
+        failed: trials that have not, each with its last failure.
+        interrupted: whether Ctrl-C or SIGTERM ended the launch.
+    """
 
     completed: int = 0
     censored: int = 0
@@ -94,6 +105,31 @@ def backlog(
     )
 
 
+def make_room(
+    left: Backlog,
+    plan: Plan,
+    *,
+    store: Store,
+    datasets: Datasets,
+    checkpoints: Checkpoints | None,
+) -> None:
+    """Make sure that results and checkpoints have a place, before anything is trained.
+
+    Checkpoints of the plan's other trials, which a launch left that was killed between a result
+    and its checkpoint's end, are removed.
+
+    Raises:
+        RequestError: the disk is full, or checkpoints cannot be written.
+    """
+    if store.path is not None:
+        users = (datasets[trial.config().dataset].n_users for trial in left.trials)
+        require_space(store.path.parent, result_bytes(users))
+    if checkpoints is not None:
+        checkpoints.prepare()
+        to_run = {trial.id for trial in left.trials}
+        checkpoints.remove(set(checkpoints.kept()) & (plan.trials.keys() - to_run))
+
+
 def launch(
     trials: Sequence[Trial] | Supply,
     *,
@@ -101,12 +137,15 @@ def launch(
     dispatcher: Dispatcher,
     datasets: Datasets,
     watch: Callable[[Event], None],
+    retries: Retries | None = None,
+    checkpoints: Checkpoints | None = None,
+    persistence: Persistence | None = None,
 ) -> Outcome:
     """Dispatch the trials and record what they report; returns when nothing is left to run.
 
-    A trial whose worker died is tried again, at most `LOST_ROUNDS` times in all. On Ctrl-C
-    (KeyboardInterrupt) attempts under way end as `cancelled`, on an error as `lost`; their trials
-    are pending then.
+    A trial that fails is tried again in this launch as often as `retries` says for the class of
+    its failure, after `oom` alone on a whole device. On Ctrl-C (KeyboardInterrupt) attempts under
+    way end as `cancelled`, on an error as `lost`; their trials are pending then.
 
     Args:
         trials: distinct trials, pending in the store, or where they come from.
@@ -114,24 +153,36 @@ def launch(
         dispatcher: runs the trials.
         datasets: prepared data of every data set that the trials name.
         watch: sees every event after it was recorded.
+        retries: how often a trial is tried again; by default as a study that says nothing.
+        checkpoints: where the dispatcher keeps them; removed here once the store has the result.
+        persistence: how long a write is tried; by default as `Persistence` says.
 
     Raises:
         RequestError: the store cannot be written any more; what it holds is safe.
     """
     outcome = Outcome()
-    supply = _HandedOut(supply_of(trials))
-    recorder = _Recorder(store, supply=supply, datasets=datasets, outcome=outcome, watch=watch)
+    supply = _WithRetries(supply_of(trials), retries)
+    recorder = _Recorder(
+        store,
+        datasets=datasets,
+        outcome=outcome,
+        persistence=persistence or Persistence(),
+        checkpoints=checkpoints,
+    )
+
+    def on_event(event: Event) -> None:
+        recorder.record(event, trial_of=supply.trial)
+        supply.observe(event)
+        watch(event)
+
     try:
-        dispatcher.dispatch(supply, datasets, on_event=recorder)
+        with _terminated_as_interrupted():
+            dispatcher.dispatch(supply, datasets, on_event=on_event)
     except KeyboardInterrupt:
         outcome.interrupted = True
         recorder.end_open("cancelled", "the launch was interrupted")
     except DBAPIError as error:
-        reason = str(error.orig).strip().splitlines()[0]
-        raise RequestError(
-            f"results must be written to {store.url}, got: {reason}; free space or bring the "
-            "database back, then launch again: what it holds is safe and is not trained again"
-        ) from error
+        raise unwritable(store, error) from error
     except BaseException as error:
         with suppress(DBAPIError):
             recorder.end_open("lost", f"the launch ended: {type(error).__name__}: {error}")
@@ -139,14 +190,15 @@ def launch(
     return outcome
 
 
-class _HandedOut:
-    """A supply whose trials are handed out again, a few times, where their worker died."""
+class _WithRetries:
+    """A supply that hands a failed trial out again, as often as its failure's class allows."""
 
-    def __init__(self, supply: Supply) -> None:
+    def __init__(self, supply: Supply, retries: Retries | None) -> None:
         self._supply = supply
+        self._allowed = (retries or Retries()).model_dump()
         self._again: deque[Trial] = deque()
-        self._losses: Counter[str] = Counter()
-        self._trials: dict[str, Trial] = {}
+        self._tried: dict[str, Counter[str]] = {}
+        self._handed_out: dict[str, Trial] = {}
 
     @property
     def most(self) -> int:
@@ -157,9 +209,11 @@ class _HandedOut:
         return self._supply.finished and not self._again
 
     def take(self) -> Trial | None:
-        trial = self._supply.take() or (self._again.popleft() if self._again else None)
+        trial = self._supply.take()
+        if trial is None and self._again:
+            trial = self._again.popleft()
         if trial is not None:
-            self._trials[trial.id] = trial
+            self._handed_out[trial.id] = trial
         return trial
 
     def race(self, trial: Trial) -> Race | None:
@@ -168,17 +222,22 @@ class _HandedOut:
     def run_before(self, race: Race) -> dict[str, Course]:
         return self._supply.run_before(race)
 
-    def observe(self, event: Event) -> None:
-        if isinstance(event, Failed) and event.failure == "lost":
-            self._losses[event.trial_id] += 1
-            if self._losses[event.trial_id] < LOST_ROUNDS:
-                self._again.append(self._trials[event.trial_id])
-                return
-        self._supply.observe(event)
+    def alone(self, trial: Trial) -> bool:
+        return self._tried.get(trial.id, Counter())["oom"] > 0 or self._supply.alone(trial)
 
     def trial(self, trial_id: str) -> Trial:
         """Return a trial that was handed out."""
-        return self._trials[trial_id]
+        return self._handed_out[trial_id]
+
+    def observe(self, event: Event) -> None:
+        """Take in a recorded event; a failure that is to be retried is no failure yet."""
+        if isinstance(event, Failed):
+            tried = self._tried.setdefault(event.trial_id, Counter())
+            tried[event.failure] += 1
+            if tried[event.failure] <= self._allowed.get(event.failure, 0):
+                self._again.append(self._handed_out[event.trial_id])
+                return
+        self._supply.observe(event)
 
 
 class _Recorder:
@@ -188,38 +247,48 @@ class _Recorder:
         self,
         store: Store,
         *,
-        supply: _HandedOut,
         datasets: Datasets,
         outcome: Outcome,
-        watch: Callable[[Event], None],
+        persistence: Persistence,
+        checkpoints: Checkpoints | None,
     ) -> None:
         self._store = store
-        self._supply, self._datasets = supply, datasets
+        self._datasets = datasets
         self._outcome = outcome
-        self._watch = watch
+        self._persistence = persistence
+        self._checkpoints = checkpoints
         self._attempts: dict[str, int] = {}
 
-    def __call__(self, event: Event) -> None:
+    def record(self, event: Event, *, trial_of: Callable[[str], Trial]) -> None:
+        """Write one event, however long the store takes within `Persistence`."""
+        self._persistence.write(lambda: self._record(event, trial_of), store=self._store)
+
+    def _record(self, event: Event, trial_of: Callable[[str], Trial]) -> None:
+        # Told again after a lost connection, each of these changes nothing that was done already.
         match event:
             case Started(trial_id, environment):
-                self._attempts[trial_id] = self._store.begin_attempt(trial_id, environment)
+                self._begin(trial_of(trial_id), environment)
                 self._outcome.failed.pop(trial_id, None)
             case EpochEnded(trial_id, report):
                 self._store.record_epoch(trial_id, self._attempts[trial_id], report)
+            case Said(trial_id, text):
+                self._store.append_log(trial_id, self._attempts[trial_id], text)
             case Completed(trial_id, result):
+                fingerprint = self._fingerprint(trial_of(trial_id))
                 attempt = self._attempts[trial_id]
-                dataset = self._supply.trial(trial_id).config().dataset
-                fingerprint = self._datasets[dataset].fingerprint
                 self._store.complete(trial_id, attempt, result, fingerprint=fingerprint)
                 del self._attempts[trial_id]  # not before the store has it
                 self._outcome.completed += 1
+                self._forget_checkpoint(trial_id)
             case Censored(trial_id, epoch):
-                self._store.censor(trial_id, self._attempts.pop(trial_id), epoch=epoch)
+                self._store.censor(trial_id, self._attempts[trial_id], epoch=epoch)
+                del self._attempts[trial_id]
                 self._outcome.censored += 1
+                self._forget_checkpoint(trial_id)
             case Failed(trial_id, failure, message, trace):
                 # A worker can die before it could say that it started.
                 if trial_id not in self._attempts:
-                    self._attempts[trial_id] = self._store.begin_attempt(trial_id, None)
+                    self._begin(trial_of(trial_id), None)
                 self._store.fail(
                     trial_id,
                     self._attempts[trial_id],
@@ -229,11 +298,51 @@ class _Recorder:
                 )
                 del self._attempts[trial_id]
                 self._outcome.failed[trial_id] = event
-        self._supply.observe(event)
-        self._watch(event)
+                if failure == "diverged":  # it would diverge again
+                    self._forget_checkpoint(trial_id)
+
+    def _fingerprint(self, trial: Trial) -> str:
+        return self._datasets[trial.config().dataset].fingerprint
+
+    def _begin(self, trial: Trial, environment: Environment | None) -> None:
+        trial_id = trial.id
+        if trial_id in self._outcome.failed:  # it is tried again: pending first
+            self._store.reset_failed([trial_id], classes=RETRIED)
+        try:
+            self._attempts[trial_id] = self._store.begin_attempt(
+                trial_id, environment, fingerprint=self._fingerprint(trial)
+            )
+        except RuntimeError:
+            # Begun, but the connection was lost before the store could say so.
+            number = self._store.open_attempt(trial_id)
+            if number is None or trial_id in self._attempts:
+                raise
+            self._attempts[trial_id] = number
+
+    def _forget_checkpoint(self, trial_id: str) -> None:
+        if self._checkpoints is not None:
+            with suppress(OSError):  # one that stays is removed by the next launch
+                self._checkpoints.remove([trial_id])
 
     def end_open(self, failure: Failure, message: str) -> None:
         """End the attempts that are still under way."""
         for trial_id, attempt in self._attempts.items():
             self._store.fail(trial_id, attempt, failure=failure, message=message)
         self._attempts.clear()
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM end a launch as Ctrl-C does, where this thread may decide so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

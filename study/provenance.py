@@ -27,6 +27,7 @@ class Environment:
         python: version of the interpreter.
         packages: (name, version) of the installed ones among `PACKAGES`, in that order.
         platform: operating system and architecture.
+        node: name of the machine, or of the Ray node where it has one of its own.
         cpu: name of the processor.
         gpus: names of the GPUs that the process may use.
         device: torch device that the attempt trains on.
@@ -38,6 +39,7 @@ class Environment:
     python: str
     packages: tuple[tuple[str, str], ...]
     platform: str
+    node: str
     cpu: str
     gpus: tuple[str, ...]
     device: str
@@ -50,8 +52,13 @@ class Environment:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def machine_name() -> str:
+    """Return the name that this machine has in its network."""
+    return platform.node()
+
+
 @cache
-def environment(*, device: str, threads: int) -> Environment:
+def environment(*, device: str, threads: int, node: str) -> Environment:
     """Return this process's environment, read once: it does not change while the process lives."""
     commit, dirty = source_commit(Path(__file__).resolve().parent.parent)
     return Environment(
@@ -60,6 +67,7 @@ def environment(*, device: str, threads: int) -> Environment:
         python=platform.python_version(),
         packages=tuple(_installed()),
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
+        node=node,
         cpu=_processor(Path("/proc/cpuinfo")),
         gpus=() if device == "cpu" else _gpus(os.environ.get("CUDA_VISIBLE_DEVICES")),
         device=device,
@@ -113,6 +121,15 @@ def _gpus(visible: str | None) -> tuple[str, ...]:
         if wanted is None or index in wanted or uuid in wanted:
             names.append(name)
     return tuple(names)
+
+
+def gpu_bytes() -> int | None:
+    """Return the memory of this machine's smallest GPU, or None where it has none."""
+    if shutil.which("nvidia-smi") is None:
+        return None
+    listing = _output("nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits")
+    sizes = [int(line) for line in (listing or "").split() if line.isdigit()]
+    return min(sizes) * 2**20 if sizes else None
 
 
 def _output(*command: str) -> str | None:

@@ -1,20 +1,24 @@
-"""Trials on Ray Tune: this machine or an existing cluster; the only file that knows Ray.
+"""Ray Tune in a process of its own: takes orders, reports events; the only file that knows Ray.
 
-Workers are reused and report plain values; only the driver writes. Each prepared data set is put
-into Ray's object store once, and trials read it there without a copy.
+`study.cluster` starts it and talks to it over a line of pickled pairs. Workers are reused and
+report plain values. Each prepared data set is put into Ray's object store once, and trials read it
+there without a copy.
 """
 
 import logging
 import os
 import pickle
+import shutil
 import signal
 import socket
-import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 # Ray reads these when it is imported. Values given by the user win.
@@ -26,7 +30,11 @@ _QUIET_RAY = {
     "TUNE_GLOBAL_CHECKPOINT_S": "1e9",
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
-    # Ray's memory monitor would end the whole launch, not one trial.
+    # The searcher below decides how many trials wait; Tune would let a single one.
+    "TUNE_MAX_PENDING_TRIALS_PG": "100000",
+    # Ray would let its workers wait for every other program of the machine (niceness 15).
+    "RAY_worker_niceness": "0",
+    # Ray's memory monitor would end all trials, not one.
     "RAY_memory_monitor_refresh_ms": "0",
 }
 for _name, _value in _QUIET_RAY.items():
@@ -34,145 +42,207 @@ for _name, _value in _QUIET_RAY.items():
 
 import ray
 from ray import tune
+from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.experiment import Trial as RayTrial
 from ray.tune.progress_reporter import TrialProgressCallback
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler
-from ray.tune.search import ConcurrencyLimiter, Searcher
+from ray.tune.search import Searcher
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from model.config import DatasetConfig
 from model.data.prepare import PreparedData
 from model.errors import RequestError
 from model.results import selected
+from study.checkpoints import Checkpoints
+from study.cluster import Order, Setup
 from study.definition import Resources
-from study.dispatch import Datasets
-from study.execute import (
-    Censored,
-    Completed,
-    EpochEnded,
-    Event,
-    Failed,
-    execute,
-)
-from study.supply import Race, Supply, supply_of
-from study.trial import Trial
-
-ANSWER_SECONDS = 5.0
-"""Longest wait for a cluster's head node to take a connection."""
+from study.execute import Censored, Ended, EpochEnded, Event, Failed, Started, execute, imported
+from study.memory_kills import memory_kills
+from study.nodes import Nodes
+from study.provenance import gpu_bytes, machine_name
 
 OBJECT_STORE_BYTES = 512 * 2**20
 """Object store of a local Ray: it holds the prepared data sets (ml-1m: 20 MB) and reports."""
 
+ANSWER_SECONDS = 5.0
+"""Longest wait for a cluster's head node to take a connection."""
 
-class RayDispatcher:
-    """Runs trials through Ray Tune with reused workers.
+LOOK_SECONDS = 2.0
+"""So often the cluster's nodes are counted: they come and go."""
 
-    Args:
-        resources: what each trial occupies.
-        address: `host:port` or `auto` of an existing cluster; None starts Ray on this machine.
-        max_concurrent: at most so many trials at once; None fills the machine or cluster.
-    """
+REPORT_SECONDS = 0.1
+"""Events that come faster travel together: a report costs Tune some 10 ms."""
 
-    def __init__(
-        self,
-        resources: Resources,
-        *,
-        address: str | None = None,
-        max_concurrent: int | None = None,
-    ) -> None:
-        if address is not None and address.startswith("ray://"):
-            raise RequestError(
-                f"--address takes an existing cluster as host:port or auto, got {address}; a "
-                "ray:// client would move this driver, the only writer of the store, onto the "
-                "cluster: give host:port of the head node (its GCS port, 6379 by default)"
-            )
-        self._resources = resources
-        self._address = address
-        self._max_concurrent = max_concurrent
 
-    def dispatch(
-        self,
-        trials: Sequence[Trial] | Supply,
-        datasets: Datasets,
-        *,
-        on_event: Callable[[Event], None],
-    ) -> None:
-        """Run every trial once; the first Ctrl-C ends the dispatch within seconds."""
-        with (
-            _interrupts() as interrupt,
-            _connected(self._address),
-            tempfile.TemporaryDirectory(
-                prefix="meantime-ray-", ignore_cleanup_errors=True
-            ) as folder,
-        ):
-            interrupt.arm()  # Ray has put its own handler in place
-            interrupt.check()
-            slots = _slots(self._resources)
-            supply = supply_of(trials)
-            at_once = min(slots, supply.most, self._max_concurrent or slots)
-            races = _Races(supply)
-            receiver = _Receiver(races, on_event=on_event, interrupt=interrupt)
-            searcher = ConcurrencyLimiter(_Supplied(supply, receiver), max_concurrent=at_once)
-            references = {config: ray.put(data) for config, data in datasets.items()}
-            trainable = tune.with_parameters(
-                _train_in_worker, datasets=references, resources=self._resources
-            )
-            demand = {"cpu": self._resources.cpus, "gpu": self._resources.gpus}
-            tuner = tune.Tuner(
-                tune.with_resources(trainable, demand),
-                tune_config=tune.TuneConfig(
-                    search_alg=searcher, scheduler=races, num_samples=-1, reuse_actors=True
-                ),
-                run_config=tune.RunConfig(
-                    name="launch", storage_path=folder, verbose=0, callbacks=[receiver]
-                ),
-            )
-            try:
-                tuner.fit()
-            except ray.exceptions.RayError as error:
-                raise receiver.undelivered or RequestError(
-                    f"the Ray cluster must answer until the last trial ends, got "
-                    f"{type(error).__name__}: {_first_line(error)}; check `ray status`, then "
-                    "launch again: finished trials are not trained again"
-                ) from error
-            except tune.TuneError:
-                if receiver.undelivered is not None:
-                    raise receiver.undelivered from None
-                raise
-            interrupt.check()
-            receiver.close()
+def main() -> None:
+    """Do what the launch says until it says stop, or is gone."""
+    number = int(sys.argv[1])
+    os.set_inheritable(number, False)
+    # A terminal's Ctrl-C does not come here, SIGTERM of a whole service may: the launch decides.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    line = _Line(Connection(number))
+    _, setup = line.receive()
+    try:
+        _tune(line, setup)
+    except KeyboardInterrupt:
+        pass
+    except RequestError as error:
+        line.send("refused", str(error))
+    except (ray.exceptions.RayError, tune.TuneError) as error:
+        cause = error.__cause__ or error
+        line.send("broke", f"{type(cause).__name__}: {_first_line(cause)}")
+    finally:
+        with suppress(BaseException):
+            ray.shutdown()
+        shutil.rmtree(setup.folder, ignore_errors=True)
+
+
+def _tune(line: "_Line", setup: Setup) -> None:
+    _connect(setup)
+    nodes = Nodes(setup.resources, setup.needs, listed=ray.nodes, gpu_bytes=_gpu_bytes)
+    nodes.require_room()
+    races = _Races()
+    orders = _Orders(line, nodes, races, at_most=setup.max_concurrent)
+    references = {config: ray.put(data) for config, data in setup.datasets.items()}
+    trainable = tune.with_parameters(
+        _train_in_worker,
+        datasets=references,
+        resources=setup.resources,
+        checkpoints=setup.checkpoints,
+        work=setup.work,
+    )
+    tune.Tuner(
+        tune.with_resources(trainable, lambda config: PlacementGroupFactory([config["demand"]])),
+        tune_config=tune.TuneConfig(
+            search_alg=orders, scheduler=races, num_samples=-1, reuse_actors=True
+        ),
+        run_config=tune.RunConfig(
+            name="launch",
+            storage_path=setup.folder,
+            verbose=0,
+            callbacks=[_Receiver(line, orders, races)],
+        ),
+    ).fit()
 
 
 def _train_in_worker(
     config: dict[str, Any],
     *,
-    datasets: Mapping[DatasetConfig, ray.ObjectRef[PreparedData]],
+    datasets: Mapping[DatasetConfig, "ray.ObjectRef[PreparedData]"],
     resources: Resources,
+    checkpoints: Checkpoints | None,
+    work: str,
 ) -> None:
-    """Execute one trial in a Ray worker; every event travels as one report."""
-    trial: Trial = config["trial"]
-    data: PreparedData = ray.get(datasets[trial.config().dataset])
-    execute(trial, data, resources=resources, emit=lambda event: tune.report({"event": event}))
+    """Execute one trial in a Ray worker; its events travel as Tune's reports."""
+    order: Order = config["order"]
+    waiting: list[Event] = []
+    reported = -REPORT_SECONDS
+
+    def emit(event: Event) -> None:
+        nonlocal reported
+        waiting.append(event)
+        now = time.monotonic()
+        # In a race each epoch is a decision.
+        at_once = order.race is not None or isinstance(event, Started | Ended)
+        if at_once or now - reported >= REPORT_SECONDS:
+            tune.report({"events": list(waiting)})
+            waiting.clear()
+            reported = now
+
+    execute(
+        order.trial,
+        ray.get(datasets[order.trial.config().dataset]),
+        resources=resources,
+        emit=emit,
+        checkpoints=checkpoints,
+        work=imported(work),
+        node=_node_name(),
+    )
 
 
-class _Supplied(Searcher):
-    """Suggests what the supply hands out, and tells the receiver to expect it."""
+@cache
+def _node_name() -> str:
+    """Return the name of the Ray node that this worker runs on: the machine's, unless given."""
+    own = ray.get_runtime_context().get_node_id()
+    for node in ray.nodes():  # type: ignore[no-untyped-call]
+        if node["NodeID"] == own and node["NodeName"] != node["NodeManagerAddress"]:
+            return str(node["NodeName"])
+    return machine_name()
 
-    def __init__(self, supply: Supply, receiver: "_Receiver") -> None:
+
+class _Line:
+    """Pairs of a kind and a value, to and from the launch."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def send(self, kind: str, value: object) -> None:
+        try:
+            self._connection.send_bytes(pickle.dumps((kind, value), protocol=5))
+        except OSError:
+            raise KeyboardInterrupt from None  # the launch is gone
+
+    def receive(self) -> tuple[str, Any]:
+        try:
+            kind, value = pickle.loads(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            raise KeyboardInterrupt from None
+        return kind, value
+
+    def ready(self) -> bool:
+        """Whether something is there to be received, the end included."""
+        return self._connection.poll()
+
+
+class _Orders(Searcher):
+    """Suggests exactly the trials that were ordered, in order, as many at once as there is room."""
+
+    def __init__(self, line: _Line, nodes: Nodes, races: "_Races", *, at_most: int | None) -> None:
         super().__init__(metric="training_iteration", mode="max")
-        self._supply = supply
-        self._receiver = receiver
+        self._line, self._nodes, self._races, self._at_most = line, nodes, races, at_most
+        self._waiting: deque[Order] = deque()
+        self._said: int | None = None
+        self._looked_at = -LOOK_SECONDS
+        self.under_way: dict[str, Order] = {}
+        """By Tune's id of the trial."""
+
+    def look(self) -> None:
+        """Take in what the launch says, and tell it when the number of places changes.
+
+        Raises:
+            KeyboardInterrupt: it says stop, or is gone; an Exception would make Tune wait.
+            RequestError: no node is large enough for a trial any more.
+        """
+        while self._line.ready():
+            kind, value = self._line.receive()
+            if kind == "stop":
+                raise KeyboardInterrupt
+            for order in value:
+                self._races.enter(order)
+                self._waiting.append(order)
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            places = self._nodes.places()
+            if places == 0:
+                self._nodes.require_room()
+            places = min(places, self._at_most or places)
+            if places != self._said:
+                self._said = places
+                self._line.send("slots", places)
 
     def suggest(self, trial_id: str) -> Any:
-        trial = self._supply.take()
-        if trial is not None:
-            self._receiver.expect(trial)
-            return {"trial": trial}
-        return Searcher.FINISHED if self._supply.finished else None  # None: ask again later
+        self.look()
+        if not self._waiting or len(self.under_way) >= (self._said or 0):
+            return None
+        order = self._waiting.popleft()
+        self.under_way[trial_id] = order
+        return {"order": order, "demand": self._nodes.demand(order.trial.id, alone=order.alone)}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """The supply learns from events."""
+        self.under_way.pop(trial_id, None)
 
     # Tune saves searchers to resume them; ours resumes from the results database.
     def save(self, checkpoint_path: str) -> None:
@@ -192,43 +262,43 @@ class _Races(FIFOScheduler):
     are drawn from numpy's global generator.
     """
 
-    def __init__(self, supply: Supply) -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._supply = supply
         self._rules: dict[str, AsyncHyperBandScheduler] = {}
         self.stopped: set[str] = set()
 
     def on_trial_result(self, tune_controller: Any, trial: RayTrial, result: dict[str, Any]) -> str:
-        event = result.get("event")
-        if not isinstance(event, EpochEnded):
-            return TrialScheduler.CONTINUE
-        race = self._supply.race(trial.config["trial"])
-        value = selected(event.report.metrics)
-        # At the last epoch nothing is left to save, and the trial is about to give its result.
-        if race is None or value is None or event.report.epoch >= race.last:
-            return TrialScheduler.CONTINUE
-        decision = _compared(self._rule(race), event.trial_id, event.report.epoch, value)
-        if decision == TrialScheduler.STOP:
-            self.stopped.add(event.trial_id)
-        return decision
+        race = trial.config["order"].race
+        for event in result.get("events", ()) if race is not None else ():
+            value = selected(event.report.metrics) if isinstance(event, EpochEnded) else None
+            # At the last epoch nothing is left to save, and the trial is about to give its result.
+            if value is None or event.report.epoch >= race.last:
+                continue
+            rule = self._rules[race.name]
+            decision = _compared(rule, event.trial_id, event.report.epoch, value)
+            if decision == TrialScheduler.STOP:
+                self.stopped.add(trial.trial_id)
+                return decision
+        return str(TrialScheduler.CONTINUE)
 
-    def _rule(self, race: Race) -> AsyncHyperBandScheduler:
-        """Return the race's scheduler; a new one sees what ran in earlier launches first."""
-        if race.name not in self._rules:
-            rule = AsyncHyperBandScheduler(
-                time_attr="epoch",
-                metric="value",
-                mode="max",
-                grace_period=race.first,
-                reduction_factor=race.reduction,
-                max_t=max(race.last, race.first),
-            )
-            for trial_id, course in self._supply.run_before(race).items():
-                for epoch, value in course:
-                    if epoch < race.last:
-                        _compared(rule, trial_id, epoch, value)
-            self._rules[race.name] = rule
-        return self._rules[race.name]
+    def enter(self, order: Order) -> None:
+        """Make the race's rule known, before its first trial starts; it sees what ran earlier."""
+        race = order.race
+        if race is None or race.name in self._rules:
+            return
+        rule = AsyncHyperBandScheduler(
+            time_attr="epoch",
+            metric="value",
+            mode="max",
+            grace_period=race.first,
+            reduction_factor=race.reduction,
+            max_t=max(race.last, race.first),
+        )
+        for trial_id, course in order.before.items():
+            for epoch, value in course:
+                if epoch < race.last:
+                    _compared(rule, trial_id, epoch, value)
+        self._rules[race.name] = rule
 
     # Tune pickles its schedulers with its state; the live object is the one that is used.
     def __getstate__(self) -> dict[str, Any]:
@@ -250,28 +320,15 @@ def _compared(rule: Any, trial_id: str, epoch: int, value: float) -> str:
 
 
 class _Receiver(TrialProgressCallback):
-    """Hands what workers report to the driver, and turns a dead worker into `Failed`.
+    """Passes on what workers report, and turns a dead worker into `Failed`.
 
     It is of this class so that Tune does not add one of its own, which prints every result.
     """
 
-    def __init__(
-        self,
-        races: _Races,
-        *,
-        on_event: Callable[[Event], None],
-        interrupt: "_Interrupt",
-    ) -> None:
+    def __init__(self, line: _Line, orders: _Orders, races: _Races) -> None:
         super().__init__()
-        self._open: set[str] = set()
-        self._races = races
-        self._on_event = on_event
-        self._interrupt = interrupt
-        self.undelivered: Exception | None = None
-
-    def expect(self, trial: Trial) -> None:
-        """Keep the trial open until its end is reported."""
-        self._open.add(trial.id)
+        self._line, self._orders, self._races = line, orders, races
+        self._kills = memory_kills()
 
     def on_trial_result(
         self,
@@ -282,48 +339,43 @@ class _Receiver(TrialProgressCallback):
         **_: Any,
     ) -> None:
         # Tune keeps the last report of every trial in memory and on disk: take the heavy part out.
-        event: Event | None = result.pop("event", None)
+        events: list[Event] | None = result.pop("events", None)
         result.pop("config", None)
-        if event is not None:
-            self._deliver(event)
-        if isinstance(event, EpochEnded) and event.trial_id in self._races.stopped:
-            self._deliver(Censored(event.trial_id, event.report.epoch))
+        if not events:
+            return
+        if trial.trial_id in self._races.stopped:
+            events += [
+                Censored(event.trial_id, event.report.epoch)
+                for event in events
+                if isinstance(event, EpochEnded)
+            ]
+        self._line.send("events", events)
 
     def on_trial_error(
         self, iteration: int, trials: list[RayTrial], trial: RayTrial, **_: Any
     ) -> None:
-        declared: Trial = trial.config["trial"]
-        error = _error_of(trial)
-        if isinstance(error, ray.exceptions.RayActorError):
-            failed = Failed(declared.id, "lost", "the process or node that trained it died")
-        else:
+        declared = trial.config["order"].trial
+        self._line.send("events", [self._failed(declared.id, _error_of(trial))])
+
+    def _failed(self, trial_id: str, error: Exception | None) -> Failed:
+        if not isinstance(error, ray.exceptions.RayActorError):
             message = f"Ray: {type(error).__name__}: {_first_line(error)}"
-            failed = Failed(declared.id, "error", message, str(error))
-        self._deliver(failed)
+            return Failed(trial_id, "error", message, str(error))
+        before, self._kills = self._kills, memory_kills()
+        if self._kills > before:
+            return Failed(trial_id, "oom", "the system's memory ran out and it was killed")
+        return Failed(trial_id, "lost", "the process or node that trained it died")
 
     def on_trial_complete(
         self, iteration: int, trials: list[RayTrial], trial: RayTrial, **_: Any
     ) -> None:
-        """Everything was said in `on_trial_result`; Tune would print it again."""
+        # The launch ignores it where the trial's own last word has come.
+        declared = trial.config["order"].trial
+        silent = Failed(declared.id, "lost", "Ray ended the trial without a report")
+        self._line.send("events", [silent])
 
     def on_step_end(self, iteration: int, trials: list[RayTrial], **_: Any) -> None:
-        self._interrupt.check()  # an Exception would make Tune wait for its workers
-
-    def close(self) -> None:
-        """Report trials that Tune ended without a word, so that none is forgotten."""
-        for trial_id in sorted(self._open):
-            self._deliver(Failed(trial_id, "lost", "Ray ended the trial without a report"))
-
-    def _deliver(self, event: Event) -> None:
-        if isinstance(event, (Completed, Failed, Censored)):
-            if event.trial_id not in self._open:
-                return
-            self._open.discard(event.trial_id)
-        try:
-            self._on_event(event)
-        except Exception as error:
-            self.undelivered = error
-            raise
+        self._orders.look()
 
     # Tune pickles its callbacks with its state; the live object is the one that is used.
     def __getstate__(self) -> dict[str, Any]:
@@ -342,80 +394,49 @@ def _error_of(trial: RayTrial) -> Exception | None:
     return error
 
 
-def _first_line(error: Exception | None) -> str:
+def _first_line(error: BaseException | None) -> str:
     return next(iter(str(error).strip().splitlines()), "")
 
 
-class _Interrupt:
-    """Whether Ctrl-C came; it is raised where the dispatch can end cleanly, the second at once."""
+def _connect(setup: Setup) -> None:
+    """Start Ray on this machine, or join the cluster.
 
-    def __init__(self) -> None:
-        self._received = False
-
-    def receive(self, _signal: int, _frame: FrameType | None) -> None:
-        again, self._received = self._received, True
-        if again:
-            raise KeyboardInterrupt
-
-    def arm(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
-                signal.signal(number, self.receive)
-
-    def check(self) -> None:
-        if self._received:
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def _interrupts() -> Iterator[_Interrupt]:
-    """Catch SIGINT and SIGTERM while trials run, where this thread may."""
-    interrupt = _Interrupt()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupt
-        return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    interrupt.arm()
-    try:
-        yield interrupt
-    finally:
-        for number, action in before.items():
-            signal.signal(number, action)
-
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-@contextmanager
-def _connected(address: str | None) -> Iterator[None]:
-    """Start Ray on this machine, or join the cluster at `address`; leave it at the end."""
+    Raises:
+        RequestError: it does not answer.
+    """
     logging.getLogger("ray.tune").setLevel(logging.ERROR)
+    address = setup.address
     try:
-        try:
-            if address is None:
-                # "local": a plain init would hang on the address of a cluster that was killed.
-                ray.init(
-                    address="local",
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                    object_store_memory=OBJECT_STORE_BYTES,
-                )
-            else:
-                _require_answer(address)
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            where = "on this machine" if address is None else f"at {address}"
-            raise RequestError(
-                f"Ray must answer {where}, got: {_first_line(error)}; check `ray status`"
-            ) from error
-        yield
-    finally:
-        ray.shutdown()
+        if address is None:
+            # "local": a plain init would hang on the address of a cluster that was killed.
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _temp_dir=_short_folder(setup.folder),
+            )
+        else:
+            _require_answer(address)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = "on this machine" if address is None else f"at {address}"
+        raise RequestError(
+            f"Ray must answer {where}, got: {_first_line(error)}; check `ray status`"
+        ) from error
+
+
+def _short_folder(folder: str) -> str | None:
+    """Return where Ray keeps its session, so that it goes with the launch; None: Ray's own place.
+
+    A socket's path has at most 107 bytes, and Ray's own part of it takes some 70.
+    """
+    return folder if len(folder) <= 30 else None
 
 
 def _require_answer(address: str) -> None:
-    """Try the head node's port first: Ray itself would try for minutes, deaf to Ctrl-C.
+    """Try the head node's port first: Ray itself would try for minutes.
 
     Raises:
         ConnectionError: nothing answers there.
@@ -433,28 +454,19 @@ def _require_answer(address: str) -> None:
         raise ConnectionError(str(error)) from error
 
 
-def _slots(resources: Resources) -> int:
-    """Return how many trials the cluster holds at once, node by node.
+def _gpu_bytes() -> int | None:
+    """Return the memory of the cluster's smallest GPU, or None where that cannot be asked."""
+    asked = [
+        _gpu_bytes_here.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote()
+        for node in ray.nodes()  # type: ignore[no-untyped-call]
+        if node["Alive"] and node["Resources"].get("GPU")
+    ]
+    told = [n_bytes for n_bytes in ray.get(asked) if n_bytes is not None]
+    return min(told, default=None)
 
-    Raises:
-        RequestError: no node is large enough for one trial; Tune would wait for ever.
-    """
-    demand = {"CPU": float(resources.cpus), "GPU": resources.gpus}
-    needed = {name: amount for name, amount in demand.items() if amount > 0}
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-    slots = sum(
-        int(min(node.get(name, 0.0) / amount + 1e-9 for name, amount in needed.items()))
-        for node in nodes
-    )
-    if slots == 0:
-        most = {name: max(node.get(name, 0.0) for node in nodes) for name in needed}
-        lacking = ", ".join(
-            f"{amount:g} {name} asked for, the largest node has {most[name]:g}"
-            for name, amount in needed.items()
-            if most[name] < amount
-        )
-        raise RequestError(
-            f"one trial must fit on one node: {lacking or 'no node has all of it'}; lower "
-            "`resources` of the study or add a node"
-        )
-    return slots
+
+@ray.remote(num_cpus=0)
+def _gpu_bytes_here() -> int | None:
+    return gpu_bytes()

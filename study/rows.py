@@ -93,6 +93,7 @@ def environment_row(environment: Environment) -> Row:
         "ray": packages.get("ray"),
         "packages": json.dumps(packages),
         "platform": environment.platform,
+        "node": environment.node,
         "cpu": environment.cpu,
         "gpus": ", ".join(environment.gpus),
         "device": environment.device,

@@ -30,7 +30,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from model.results import PROTOCOLS, Protocol, Split
 from study.column_types import Real, Utc
 
-REVISION = "0004"
+REVISION = "0005"
 """The migration that these tables and the views correspond to."""
 
 VERSION_TABLE = "meantime_version"
@@ -331,6 +331,9 @@ class EnvironmentRow(Base):
     )
     packages: Mapped[str] = mapped_column(comment="JSON of package -> version.")
     platform: Mapped[str] = mapped_column(comment="Operating system and architecture.")
+    node: Mapped[str | None] = mapped_column(
+        comment="Name of the machine or of the Ray node; NULL from a version that did not ask."
+    )
     cpu: Mapped[str] = mapped_column(comment="Name of the processor.")
     gpus: Mapped[str] = mapped_column(
         comment="Names of the GPUs that the process saw, comma-separated; empty without."
@@ -367,6 +370,9 @@ class AttemptRow(Base):
     environment: Mapped[str | None] = mapped_column(
         ForeignKey("environment.id"),
         comment="Where it trained, `environment.id`; NULL if the worker died before it could say.",
+    )
+    log: Mapped[str | None] = mapped_column(
+        comment="What the training printed, logged and warned; NULL where it was silent."
     )
     fingerprint: Mapped[str | None] = mapped_column(
         ForeignKey("dataset.fingerprint"), comment="The data that it read, `dataset.fingerprint`."

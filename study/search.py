@@ -223,6 +223,10 @@ class SearchSupply:
         ]
         return self._record.courses(ended)
 
+    def alone(self, trial: Trial) -> bool:  # noqa: ARG002
+        """Return False: the launch knows what ran out of memory."""
+        return False
+
     # What it learns
 
     def observe(self, event: Event) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -53,6 +54,10 @@ _result = ResultRow.__table__.c  # its metric columns have names that Python can
 
 _CELL_FACTORS = ("hidden", "heads", "dropout", "weight_decay")
 _IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters in one statement
+
+
+def _no_claim() -> None:
+    raise RuntimeError("only a claim that is held can be renewed")
 
 
 def _now() -> datetime:
@@ -102,6 +107,7 @@ class Store:
         self._clock = clock
         self._claimed = False
         self._open: Connection | None = None
+        self._renew: Callable[[], None] = _no_claim
         dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
         self._insert = dialect.insert
 
@@ -128,6 +134,11 @@ class Store:
         """The database's address, without a password."""
         return self._engine.url.render_as_string(hide_password=True)
 
+    @property
+    def path(self) -> Path | None:
+        """The database's file; None where a server holds it."""
+        return database.sqlite_path(self._engine.url)
+
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
@@ -150,7 +161,7 @@ class Store:
         Raises:
             RequestError: another launch holds it.
         """
-        with database.exclusive(self._engine):
+        with database.exclusive(self._engine) as self._renew:
             self._claimed = True
             try:
                 yield
@@ -182,6 +193,15 @@ class Store:
             return
         with self._engine.begin() as connection:
             yield connection
+
+    def renew_claim(self) -> None:
+        """Take the launch lock again where a server has lost it by starting anew.
+
+        Raises:
+            RequestError: another launch was faster.
+            DBAPIError: the server does not answer.
+        """
+        self._renew()
 
     # What is asked for
 
@@ -448,6 +468,27 @@ class Store:
             }
             self._add(connection, AttemptRow, [attempt])
             return int(number)
+
+    def open_attempt(self, trial_id: str) -> int | None:
+        """Return the number of the trial's attempt that is running, or None.
+
+        For a writer whose `begin_attempt` lost its connection before the answer came.
+        """
+        with self._writing() as connection:
+            return connection.scalar(
+                select(AttemptRow.number).where(
+                    AttemptRow.trial == trial_id, AttemptRow.state == "running"
+                )
+            )
+
+    def append_log(self, trial_id: str, attempt: int, text: str) -> None:
+        """Add to what an attempt has printed."""
+        with self._writing() as connection:
+            connection.execute(
+                update(AttemptRow)
+                .where(AttemptRow.trial == trial_id, AttemptRow.number == attempt)
+                .values(log=func.coalesce(AttemptRow.log, "") + text)
+            )
 
     def record_epoch(self, trial_id: str, attempt: int, report: EpochReport) -> None:
         """Record what an epoch measured and how long it took; an epoch counts once."""

@@ -60,6 +60,10 @@ class Supply(Protocol):
         """Return the courses of trials that ran this race in earlier launches, by trial id."""
         ...
 
+    def alone(self, trial: Trial) -> bool:
+        """Whether the trial is to have a whole device: beside others it ran out of memory."""
+        ...
+
     def observe(self, event: Event) -> None:
         """Take in an event that is recorded; a failure only if the trial is not tried again."""
         ...
@@ -93,6 +97,10 @@ class Declared:
     def run_before(self, race: Race) -> dict[str, Course]:  # noqa: ARG002
         """Return nothing: there are no races."""
         return {}
+
+    def alone(self, trial: Trial) -> bool:  # noqa: ARG002
+        """Return False: nothing is known of them."""
+        return False
 
     def observe(self, event: Event) -> None:
         """Nothing is decided by results."""

@@ -39,6 +39,7 @@ ENVIRONMENT = Environment(
     python="3.11.7",
     packages=(("torch", "2.13.0"), ("ray", "2.60.0")),
     platform="Linux",
+    node="a-machine",
     cpu="a processor",
     gpus=(),
     device="cpu",

@@ -108,6 +108,8 @@ def test_a_definition_can_be_kept_as_json(tmp_path):
         "confirm": None,
         "screen": {},
         "resources": {"cpus": 2, "gpus": 0.25},
+        "retries": {"oom": 1, "diverged": 0, "error": 0, "lost": 3},
+        "storage": None,
     }
 
 

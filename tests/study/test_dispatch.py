@@ -26,7 +26,7 @@ def ready(study: str, folder: Path):
 def dispatcher_named(name: str) -> Dispatcher:
     if name == "serial":
         return SerialDispatcher(Resources())
-    from study.ray_dispatch import RayDispatcher
+    from study.cluster import RayDispatcher
 
     return RayDispatcher(Resources())
 
@@ -100,7 +100,7 @@ class TestDispatcher:
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_trial_larger_than_every_node_is_refused_at_once(tmp_path):
-    from study.ray_dispatch import RayDispatcher
+    from study.cluster import RayDispatcher
 
     with pytest.raises(RequestError, match="2 GPU asked for, the largest node has 0"):
         RayDispatcher(Resources(cpus=1, gpus=2)).dispatch(*ready("four", tmp_path), on_event=print)
@@ -108,7 +108,7 @@ def test_a_trial_larger_than_every_node_is_refused_at_once(tmp_path):
 
 @pytest.mark.ray
 def test_a_ray_client_address_is_refused_with_the_right_form():
-    from study.ray_dispatch import RayDispatcher
+    from study.cluster import RayDispatcher
 
     with pytest.raises(RequestError, match="host:port of the head node"):
         RayDispatcher(Resources(), address="ray://head:10001")
@@ -117,7 +117,7 @@ def test_a_ray_client_address_is_refused_with_the_right_form():
 @pytest.mark.ray
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere", "nowhere:port"])
 def test_a_cluster_that_does_not_answer_is_refused_at_once(tmp_path, address):
-    from study.ray_dispatch import RayDispatcher
+    from study.cluster import RayDispatcher
 
     with pytest.raises(RequestError, match=f"Ray must answer at {address}, got"):
         RayDispatcher(Resources(), address=address).dispatch(
@@ -144,7 +144,7 @@ class Racing(Declared):
 @pytest.mark.slow
 @pytest.mark.parametrize(("rival", "survivors"), [(1.0, 0), (0.0, 1)])
 def test_a_trial_is_stopped_where_those_before_it_did_better(tmp_path, rival, survivors):
-    from study.ray_dispatch import RayDispatcher
+    from study.cluster import RayDispatcher
 
     (trial, *_), data = ready("race", tmp_path)
     events: list[Event] = []

@@ -6,7 +6,17 @@ from model.data.prepare import load_prepared
 from model.errors import RequestError
 from study.definition import Resources
 from study.dispatch import SerialDispatcher
-from study.execute import Completed, EpochEnded, Failed, Started, execute, require_device
+from study.execute import (
+    TRAIN,
+    Completed,
+    EpochEnded,
+    Failed,
+    Started,
+    execute,
+    imported,
+    require_device,
+)
+from study.provenance import machine_name
 from tests.study.small import planned
 
 
@@ -21,7 +31,9 @@ def executed(folder, *, study="four", at_epoch=lambda: None):
             at_epoch()
 
     data = load_prepared(trial.config().dataset, folder)
-    execute(trial, data, resources=Resources(), emit=emit)
+    execute(
+        trial, data, resources=Resources(), emit=emit, work=imported(TRAIN), node=machine_name()
+    )
     return events
 
 
@@ -39,7 +51,14 @@ def test_a_worker_trains_with_as_many_threads_as_it_was_given_cpus(tmp_path):
     try:
         for cpus in (2, 1):
             events = []
-            execute(trial, data, resources=Resources(cpus=cpus), emit=events.append)
+            execute(
+                trial,
+                data,
+                resources=Resources(cpus=cpus),
+                emit=events.append,
+                work=imported(TRAIN),
+                node="here",
+            )
             assert torch.get_num_threads() == cpus
             assert events[0].environment.threads == cpus
     finally:

@@ -12,6 +12,7 @@ from study.definition import Resources
 from study.dispatch import SerialDispatcher
 from study.execute import Completed, EpochEnded, Event, Failed, Started
 from study.launch import backlog, launch, prepare_datasets
+from study.persistence import Persistence
 from study.store import Store
 from study.supply import supply_of
 from tests.study.small import planned
@@ -196,6 +197,7 @@ def test_a_store_that_cannot_be_written_is_named_and_a_later_launch_goes_on(tmp_
                 dispatcher=SerialDispatcher(Resources()),
                 datasets=datasets,
                 watch=lambda _: None,
+                persistence=Persistence(0),
             )
     left, outcome = launched("four", tmp_path)
     assert len(left.lost) == 1

@@ -54,7 +54,7 @@ def test_a_folder_outside_git_and_a_tree_without_commits_have_no_commit(tmp_path
 
 
 def test_an_environment_names_versions_and_machine():
-    found = environment(device="cpu", threads=3)
+    found = environment(device="cpu", threads=3, node="first")
     assert (found.device, found.threads, found.gpus) == ("cpu", 3, ())
     assert dict(found.packages)["torch"] == metadata.version("torch")
     assert found.cpu
@@ -68,6 +68,7 @@ CHANGED = {
     "packages": (("torch", "2.14.0"),),
     "platform": "Darwin",
     "cpu": "another",
+    "node": "another-machine",
     "gpus": ("a GPU",),
     "device": "cuda",
     "threads": 2,
@@ -77,5 +78,5 @@ CHANGED = {
 def test_every_field_is_in_the_id():
     assert set(CHANGED) == {field.name for field in fields(ENVIRONMENT)}
     ids = {replace(ENVIRONMENT, **{name: value}).id for name, value in CHANGED.items()}
-    assert len(ids | {ENVIRONMENT.id}) == 10
+    assert len(ids | {ENVIRONMENT.id}) == 11
     assert replace(ENVIRONMENT).id == ENVIRONMENT.id
