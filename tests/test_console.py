@@ -167,7 +167,7 @@ def test_every_command_and_option_says_what_it_is_for():
         **root.commands["data"].commands,
         **{f"store {name}": command for name, command in root.commands["store"].commands.items()},
     }
-    assert len(commands) == 14
+    assert len(commands) == 18
     for name, command in commands.items():
         assert command.help, name
         for parameter in command.params:
@@ -283,3 +283,16 @@ def test_the_shell_completes_studies_columns_and_aggregates(launched):
 def test_a_broken_file_and_no_store_offer_nothing_and_say_nothing(tmp_path):
     (tmp_path / "studies.yaml").write_text("studies: [", encoding="utf-8")
     assert completed(tmp_path, "query", "--study", "o") == []
+
+
+def test_a_database_is_checked_exported_and_brought_together(launched, tmp_path):
+    checked = meantime("store", "check", folder=launched)
+    assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "everything holds")
+    copy = tmp_path / "copy.db"
+    assert meantime("store", "export", str(copy), folder=launched).stdout == f"{copy}\n"
+    merged = meantime("store", "merge", str(copy), folder=launched)
+    assert merged.stdout == f"{copy}: nothing new\n"
+    folder = tmp_path / "parquet"
+    meantime("store", "export", str(folder), folder=launched)
+    done = meantime("store", "import", str(folder), folder=tmp_path)
+    assert done.stdout.startswith(f"{folder}: 3 new trials, ")
