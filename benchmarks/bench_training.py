@@ -1,6 +1,6 @@
 """An epoch of training: sequences per second, where the time goes, peak memory, share of sgemm.
 
-    python benchmarks/bench_training.py [--json] [--cases ml-100k beauty] [--batches 8] ..
+    python benchmarks/bench_training.py [--json] [--cases ml-100k beauty] [--model sasrec] ..
 
 Data sets are read by name from the product's data folder. Times are of one pass over `--batches`
 batches (all of the epoch's if 0); `sgemm_share` is the matrix products that a training step really
@@ -20,12 +20,12 @@ from measure import machine, peak_bytes, settle, sgemm_rate, timed
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.config import DatasetConfig, EvaluationConfig, MeantimeConfig, TrainingConfig
-from model.data.batches import TrainingBatch, TrainingBatches
+from model.build import build, training_batches
+from model.config import MODELS, DatasetConfig, EvaluationConfig, TrainingConfig
+from model.data.batches import TrainingBatch
 from model.data.prepare import PreparedData, load_prepared
 from model.data.sources import data_folder
 from model.evaluate import evaluate
-from model.meantime import Meantime
 from model.parts import LIMITS, parts
 from model.randomness import numpy_generator, torch_generator
 from model.results import PROTOCOLS
@@ -43,14 +43,8 @@ class Bench:
         self.length, batch = CASES[name]
         self.training = TrainingConfig(batch=options.batch or batch, precision=options.precision)
         self.data: PreparedData = load_prepared(DatasetConfig(name=name), data_folder(os.environ))
-        config = MeantimeConfig(
-            embeddings=tuple(options.embeddings.split("+")),
-            heads=len(options.embeddings.split("+")),
-            hidden=options.hidden,
-            max_len=self.length,
-        )
-        sizes = {"n_items": self.data.n_items, "n_days": self.data.n_days}
-        self.model = Meantime(config, **sizes, seed=0).to(self.device)
+        self.config = config_of(options, self.length)
+        self.model = build(self.config, self.data, seed=0).to(self.device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), fused=True)
         self.dropout = torch_generator(0, "dropout")
         self.masks = torch_generator(0, "masks of a part", device=self.device)
@@ -58,12 +52,15 @@ class Bench:
     def batches(self):
         """Return the batches of the first epoch, always the same."""
         return itertools.islice(
-            TrainingBatches(
-                self.data,
-                self.training,
-                max_len=self.length,
-                order_rng=numpy_generator(0, "order"),
-                mask_rng=numpy_generator(0, "masks"),
+            iter(
+                training_batches(
+                    self.config,
+                    self.data,
+                    training=self.training,
+                    seed=0,
+                    order_rng=numpy_generator(0, "order"),
+                    draw_rng=numpy_generator(0, "masks"),
+                )
             ),
             self.options.batches or None,
         )
@@ -114,14 +111,21 @@ class Bench:
             seconds[name] += timed(lambda: (found.append(work()), settle(self.device)))
             return found[0]
 
-        encode = self.model._encode
-        self.model._encode = lambda *given: spend("encode", lambda: encode(*given))
+        # What runs the blocks, without the loss.
+        name = "_encode" if self.options.model == "meantime" else "hidden"
+        encode = getattr(self.model, name)
+        setattr(self.model, name, lambda *given: spend("encode", lambda: encode(*given)))
         batches = self.batches()
         kind = torch.device(self.device).type
         while (batch := spend("batches", lambda: next(batches, None))) is not None:
             self.optimizer.zero_grad()
             n_chosen = int((batch.labels > 0).sum())
-            cut = spend("batches", lambda b=batch: [*parts(b, limits=LIMITS[kind], shared=True)])
+            cut = spend(
+                "batches",
+                lambda b=batch: [
+                    *parts(b, limits=LIMITS[kind], shared=self.model.tells_windows_apart)
+                ],
+            )
             for part, n in cut:
                 part_here = spend("batches", lambda p=part: p.to(self.device))
                 with torch.autocast(
@@ -130,7 +134,7 @@ class Bench:
                     loss = spend("loss", lambda p=part_here: self.model.loss(p, self.masks))
                 spend("backward", (loss * (n / n_chosen)).backward)
             spend("optimizer", self.step)
-        del self.model._encode
+        delattr(self.model, name)
         seconds["forward"] = seconds.pop("encode")
         seconds["loss"] -= seconds["forward"]
         return dict(seconds)
@@ -143,7 +147,7 @@ class Bench:
             split,
             protocols=protocols,
             evaluation=EvaluationConfig(),
-            max_len=self.length,
+            max_len=self.config.span,
             device=self.device,
         )
 
@@ -160,7 +164,11 @@ class Bench:
         cut = [
             part
             for batch in self.batches()
-            for part, _ in parts(batch, limits=LIMITS[torch.device(self.device).type], shared=True)
+            for part, _ in parts(
+                batch,
+                limits=LIMITS[torch.device(self.device).type],
+                shared=self.model.tells_windows_apart,
+            )
         ]
         padding = sum(int((p.items == 0).sum()) for p in cut) / sum(p.items.numel() for p in cut)
         peak = self.peak()
@@ -178,6 +186,7 @@ class Bench:
         both = timed(lambda: (self.evaluation("validation", PROTOCOLS), settle(self.device)))
         found = {
             "dataset": self.name,
+            "model": self.options.model,
             "length": self.length,
             "hidden": self.options.hidden,
             "batch": self.training.batch,
@@ -194,11 +203,21 @@ class Bench:
             "achieved_gigaflops": counter.get_total_flops() / best / 1e9,
             "sgemm_share": counter.get_total_flops() / best / rate,
         }
-        if self.name == "beauty":
+        if self.name == "beauty" and self.options.model == "meantime":
             uncut = timed(lambda: self.epoch(cut=False))
             found["uncut_sequences_per_second"] = n_sequences / uncut
             found["speedup_by_cutting"] = uncut / best
         return found
+
+
+def config_of(options: argparse.Namespace, length: int):
+    """Return the model's configuration, with the options that it has."""
+    config = MODELS[options.model]
+    fields = {"hidden": options.hidden, "max_len": length}
+    if options.model == "meantime":
+        embeddings = tuple(options.embeddings.split("+"))
+        fields |= {"embeddings": embeddings, "heads": len(embeddings)}
+    return config(**{name: v for name, v in fields.items() if name in config.model_fields})
 
 
 def main() -> None:
@@ -208,6 +227,8 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=8, help="of the epoch; 0: all")
     parser.add_argument("--batch", type=int, help="sequences a batch; by default the case's own")
     parser.add_argument("--hidden", type=int, default=64)
+    trained = [name for name, config in MODELS.items() if config.training_factors]
+    parser.add_argument("--model", choices=trained, default="meantime")
     parser.add_argument("--embeddings", default="day+pos+sin+log")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--device", default="cpu")
@@ -224,7 +245,8 @@ def main() -> None:
             whole = sum(case["seconds"].values())
             shares = ", ".join(f"{k} {v / whole:.0%}" for k, v in case["seconds"].items())
             print(
-                f"{name} N {case['length']} h {case['hidden']} batch {case['batch']} "
+                f"{case['model']} on {name} N {case['length']} h {case['hidden']} "
+                f"batch {case['batch']} "
                 f"{case['precision']} on {case['device']}, {case['batches']} batches: "
                 f"{case['sequences_per_second']:.0f} sequences/s, "
                 f"{case['peak_megabytes']:.0f} MB, padding {case['padding_share']:.1%}, "
