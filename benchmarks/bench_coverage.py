@@ -30,11 +30,13 @@ class World(NamedTuple):
         user: standard deviation of users, shared by all arms.
         taste: of what an arm does to a user under every seed.
         rest: of what a seed does to one user of an arm.
+        uneven: of the logarithm of how far seeds move an arm: 0 moves all arms equally far.
     """
 
     user: float = 1.2
     taste: float = 0.5
     rest: float = 0.5
+    uneven: float = 0.0
 
 
 def simulated(generator, world, *, arms, seeds, users, seed_sd):
@@ -46,7 +48,9 @@ def simulated(generator, world, *, arms, seeds, users, seed_sd):
         + world.rest * generator.standard_normal((arms, seeds, users), dtype=np.float32)
     )
     values = GAINS[np.minimum(np.exp(level), 101).astype(np.int64)]
-    return values + seed_sd / np.sqrt(2) * generator.standard_normal((arms, seeds, 1))
+    # The mean square over arms stays the same, whatever `uneven` is.
+    reach = np.exp(world.uneven * generator.standard_normal((arms, 1, 1)) - world.uneven**2)
+    return values + seed_sd / np.sqrt(2) * reach * generator.standard_normal((arms, seeds, 1))
 
 
 def user_standard_error(world, users):
@@ -134,10 +138,11 @@ def main():
     parser.add_argument("--seed-sd", type=float, nargs="+", default=[0.0, 0.5, 1.5])
     parser.add_argument("--rest", type=float, default=World().rest, help="see World")
     parser.add_argument("--taste", type=float, default=World().taste, help="see World")
+    parser.add_argument("--uneven", type=float, default=World().uneven, help="see World")
     parser.add_argument("--draws", type=int, default=500, help="resamples of the bootstrap")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    world = World(taste=options.taste, rest=options.rest)
+    world = World(taste=options.taste, rest=options.rest, uneven=options.uneven)
     started = time.perf_counter()
     rows = []
     for seeds in options.seeds:

@@ -74,3 +74,20 @@ def test_arms_are_paired_on_the_seeds_that_both_have():
 def test_arms_without_a_common_seed_are_refused():
     with pytest.raises(RequestError, match=r"Pos has \[0\] and Log \[1\]"):
         paired(arm("Pos", (0,), [[0.0]]), arm("Log", (1,), [[0.0]]))
+
+
+def test_trials_that_a_scheduler_stopped_early_are_kept_out_of_arms_and_counted():
+    from tests.analysis.hand_made import study
+
+    results_frame, cells_frame = study(
+        [
+            {"embeddings": "Pos", "seed": 0},
+            {"embeddings": "Pos", "seed": 1, "class": "censored", "reason": "stopped at epoch 4"},
+            {"embeddings": "Pos", "seed": 2, "class": "failed", "reason": "oom"},
+        ]
+    )
+    # A censored trial has ranks, too; they belong to a model that was not trained to its end.
+    values = {f"{index:016x}": np.full(4, 0.1 * index) for index in range(3)}
+    (found,) = arms_of(measured_cells(results_frame, cells_frame), values, [])
+    assert (found.seeds, found.declared) == ((0,), 3)
+    assert found.mean == 0
