@@ -21,10 +21,19 @@ def coverage_sentence(n_counted: int, n_declared: int, classes: dict[str, int]) 
     return f"{whole} ({', '.join(parts)})"
 
 
+def own_protocol(protocol: Literal["popular-100", "full"], declared: pd.DataFrame) -> str:
+    """Name the protocol of a column: without one in its name it is the factor `protocol`'s."""
+    (own,) = _levels(declared, "protocol") or ["popular-100"]
+    return own if protocol == "popular-100" else protocol
+
+
 def candidates(protocol: Literal["popular-100", "full"], declared: pd.DataFrame) -> str:
     """Say which items compete with the target, where all cells answer the same problem."""
-    if protocol == "popular-100":
-        return "protocol popular-100 (up to 100 negatives per user, by popularity)"
+    match own_protocol(protocol, declared):
+        case "popular-100":
+            return "protocol popular-100 (up to 100 negatives per user, by popularity)"
+        case "uniform-100":
+            return "protocol uniform-100 (up to 100 negatives per user, each as likely)"
     if "allowed" in _levels(declared, "repeats"):
         return "protocol full (all items)"
     return "protocol full (all items except those the user already had)"

@@ -287,7 +287,7 @@ def training_curves(engine: Engine, study: str) -> pd.DataFrame:
     validation = and_(
         EpochMetricRow.split == "validation",
         EpochMetricRow.metric == SELECTED_BY,
-        EpochMetricRow.protocol != "full",
+        EpochMetricRow.protocol == TrialRow.protocol,
     )
     loss = and_(EpochMetricRow.split == "train", EpochMetricRow.metric == "loss")
     statement = (
@@ -318,12 +318,13 @@ def ranks(
     study: str,
     *,
     split: Split = "test",
-    protocol: Protocol = "popular-100",
+    protocol: Protocol | None = None,
 ) -> pd.DataFrame:
     """Return the counts per user that metrics and paired tests come from.
 
     Columns: `trial, user` (place in the data set's user order, from 0), `greater, equal`: how
-    many other candidates score above and like the target. Complete trials only.
+    many other candidates score above and like the target. Complete trials only; without a
+    `protocol` under each trial's own.
     """
     statement = (
         select(RankRow.trial, RankRow.n_users, RankRow.greater, RankRow.equal)
@@ -337,7 +338,7 @@ def ranks(
             CellRow.study == study,
             _compared,
             RankRow.split == split,
-            RankRow.protocol == protocol,
+            RankRow.protocol == (protocol or TrialRow.protocol),
         )
         .order_by(CellRow.number)
     )

@@ -34,7 +34,7 @@ _PAPER_SETTING: dict[str, dict[str, object]] = {
     "ml-1m": {"max_len": 200, "batch": 256},
     "ml-20m": {"max_len": 200, "batch": 256},
     "beauty": {"max_len": 50, "batch": 256},
-    "game": {"max_len": 50, "batch": 256},
+    "games": {"max_len": 50, "batch": 256},
 }
 """What the paper says that it trained with, where a study can differ."""
 

@@ -91,7 +91,8 @@ def per_user(engine: Engine, study: str, column: Measure) -> PerUser:
             CellRow.stage == "final",
             TrialRow.state == "complete",
             RankRow.split == column.split,
-            RankRow.protocol == column.protocol,
+            # A column without a protocol in its name is of the trial's own.
+            RankRow.protocol == ("full" if column.protocol == "full" else TrialRow.protocol),
         )
         .order_by(CellRow.number)
     )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from analysis import frames
-from analysis.captions import candidates, replaced_time
+from analysis.captions import candidates, own_protocol, replaced_time
 from analysis.export import PAGES, embed, plotly_script
 from analysis.figures import draw_all
 from analysis.files import write_atomically
@@ -196,10 +196,10 @@ def _findings(group: Group, ranked: pd.DataFrame, factors: list[str]) -> Iterabl
         if len(valued) > 1
         else "the only arm with a result"
     )
+    own = own_protocol("popular-100", group.cells)
     seeds = "one seed" if best["seeds"] == 1 else f"the mean of {best['seeds']} seeds"
     yield (
-        f"{group.title}: {_name(best, factors)} is {rank}, with {_scores(best)} "
-        f"(popular-100, {seeds})."
+        f"{group.title}: {_name(best, factors)} is {rank}, with {_scores(best)} ({own}, {seeds})."
     )
     if len(valued) > 1:
         yield f"The lowest is {_name(worst, factors)} with {_scores(worst)}."
@@ -226,12 +226,16 @@ def _results_tables(
         ("popular-100", SELECTION),
         ("full", f"test_full_{SELECTED_BY}"),
     )
+    own = own_protocol("popular-100", group.cells)
     for protocol, column in protocols:
         if column not in ranked or ranked[column].isna().all():
             continue
+        if protocol == own == "full":
+            continue  # the table above is it
+        named = own_protocol(protocol, group.cells)
         listed = arm_table(ranked.iloc[:LISTED_ARMS], protocol=protocol, factors=factors)
         yield ResultsTable(
-            title=f"{group.title}, protocol {protocol}",
+            title=f"{group.title}, protocol {named}",
             notes=(
                 f"{candidates(protocol, group.cells).capitalize()}.",
                 f"The target's time is an input of the problem{replaced_time(group.cells)}.",

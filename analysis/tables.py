@@ -17,12 +17,12 @@ from model.results import SELECTED_BY
 from study import space
 
 SELECTION = f"validation_{SELECTED_BY}"
-"""The column that chooses epochs and orders arms: popular-100, validation users only."""
+"""The column that chooses epochs and orders arms: the trial's own protocol, validation alone."""
 
 FACTORS: tuple[str, ...] = ("model", *space.FACTORS)
 """What the cells of an arm share beside data set and subset."""
 
-PROBLEM_FACTORS = ("target_time", "repeats")
+PROBLEM_FACTORS = ("target_time", "protocol", "repeats")
 """Factors that pose another problem: what is known of the target, and which items compete.
 
 No table, ranking, bold or mean spans two levels of these. Other factors change the network or its

@@ -84,12 +84,17 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+Recipe = Literal[
+    "planted-day", "planted-period", "planted-recency", "planted-order", "planted-none"
+]
+
+
 class SyntheticConfig(Section):
     """A seeded data set whose useful embedding is known (see `model.data.synthetic`)."""
 
-    recipe: Literal["order"]
-    users: int = Field(default=400, ge=1, le=MOST)
-    items: int = Field(default=60, ge=8, le=MOST)
+    recipe: Recipe
+    users: int = Field(default=600, ge=1, le=MOST)
+    items: int = Field(default=40, ge=4, le=MOST)
     events: int = Field(default=16, ge=5, le=MOST)
     seed: int = Field(default=0, ge=0)
 
@@ -300,9 +305,14 @@ class TrainingConfig(Section):
 
 
 class EvaluationConfig(Section):
-    """What the target's position may know, and whether `full` keeps items seen before."""
+    """What the target's position may know, and which candidates it is ranked among.
+
+    Every epoch is validated under `protocol` and the best one is chosen by it; results are read
+    under it and under `full`. `repeats: allowed` lets `full` keep items that the user had before.
+    """
 
     target_time: Literal["actual", "last"] = "actual"
+    protocol: Literal["popular-100", "uniform-100", "full"] = "popular-100"
     repeats: Literal["excluded", "allowed"] = "excluded"
 
 

@@ -8,13 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 Split = Literal["train", "validation", "test"]
-Protocol = Literal["none", "popular-100", "full"]
+Protocol = Literal["none", "popular-100", "uniform-100", "full"]
 """How candidates are chosen; `none` for quantities without candidates, such as the loss."""
 
 SELECTED_BY = "ndcg@10"
-"""The validation metric, under `popular-100`, that the best epoch is chosen by."""
+"""The validation metric, under the trial's `protocol`, that the best epoch is chosen by."""
 
 PROTOCOLS: tuple[Protocol, ...] = ("popular-100", "full")
+"""What a trial of the default protocol reports."""
+
+
+def reported(protocol: Protocol) -> tuple[Protocol, ...]:
+    """Return the protocols that a trial's results are read under: its own, and `full`.
+
+    >>> reported("uniform-100"), reported("full")
+    (('uniform-100', 'full'), ('full',))
+    """
+    return tuple(dict.fromkeys((protocol, "full")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +39,13 @@ class MetricValue:
 
 def selected(metrics: Iterable[MetricValue]) -> float | None:
     """Return the number that the best epoch is chosen by, if it is among the metrics."""
-    key = ("validation", "popular-100", SELECTED_BY)
-    return next((m.value for m in metrics if (m.split, m.protocol, m.metric) == key), None)
+    key = ("validation", SELECTED_BY)
+    return next((m.value for m in metrics if (m.split, m.metric) == key), None)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
-    """What an epoch (counted from 1) gave: training loss and validation under `popular-100`."""
+    """What an epoch (counted from 1) gave: training loss, and validation under the `protocol`."""
 
     epoch: int
     seconds: float
@@ -62,13 +72,14 @@ class TrialResult:
     """A finished trial: everything is read at `best_epoch`, chosen on validation alone.
 
     Attributes:
-        best_epoch: epoch (from 1) with the highest validation NDCG@10 under `popular-100`.
+        best_epoch: epoch (from 1) with the highest validation NDCG@10 under `protocol`.
         epochs: epochs trained.
         stopped_by: `patience` or the `epochs` budget.
-        metrics: means over users, validation and test, each protocol.
+        metrics: means over users, validation and test, under `protocol` and `full`.
         ranks: the counts that the metrics and paired tests come from.
         n_parameters: trainable numbers of the network.
         seconds: wall-clock time of training and evaluation.
+        protocol: the trial's own.
     """
 
     best_epoch: int
@@ -78,3 +89,4 @@ class TrialResult:
     ranks: tuple[Ranks, ...]
     n_parameters: int
     seconds: float
+    protocol: Protocol = "popular-100"

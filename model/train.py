@@ -28,13 +28,13 @@ from model.network import Network
 from model.parts import LIMITS, parts
 from model.randomness import numpy_generator, torch_generator
 from model.results import (
-    PROTOCOLS,
     SELECTED_BY,
     EpochReport,
     MetricValue,
     Protocol,
     Ranks,
     TrialResult,
+    reported,
 )
 
 _LONGEST_GRADIENT = 5.0
@@ -104,7 +104,7 @@ def train(
     ranks = tuple(
         counts
         for split in ("validation", "test")
-        for counts in fit.ranks(split, protocols=PROTOCOLS)
+        for counts in fit.ranks(split, protocols=reported(config.evaluation.protocol))
     )
     return TrialResult(
         best_epoch=fit.best_epoch,
@@ -114,6 +114,7 @@ def train(
         ranks=ranks,
         n_parameters=sum(p.numel() for p in fit.model.parameters()),
         seconds=clock() - started,
+        protocol=config.evaluation.protocol,
     )
 
 
@@ -165,7 +166,8 @@ class Fit:
             precision=self._config.training.precision,
         )
         self.epoch += 1
-        (ranks,) = self.ranks("validation", protocols=("popular-100",))
+        protocol = self._config.evaluation.protocol
+        (ranks,) = self.ranks("validation", protocols=(protocol,))
         metrics = summarise(ranks)
         (score,) = (m.value for m in metrics if m.metric == SELECTED_BY)
         if score > self._best_score:
@@ -237,10 +239,11 @@ def _counted(
             device=device,
         )
 
-    validation = ranks("validation", protocols=PROTOCOLS)
+    protocols = reported(config.evaluation.protocol)
+    validation = ranks("validation", protocols=protocols)
     seen = tuple(v for counts in validation[:1] for v in summarise(counts))
     report(EpochReport(1, clock() - started, seen))
-    everything = (*validation, *ranks("test", protocols=PROTOCOLS))
+    everything = (*validation, *ranks("test", protocols=protocols))
     return TrialResult(
         best_epoch=1,
         epochs=1,
@@ -249,6 +252,7 @@ def _counted(
         ranks=everything,
         n_parameters=0,
         seconds=clock() - started,
+        protocol=config.evaluation.protocol,
     )
 
 

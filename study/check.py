@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, exists, func, not_, or_, select
 
 from model.metrics import summarise
-from model.results import SELECTED_BY, Ranks
+from model.results import SELECTED_BY, Protocol, Ranks
 from study import engine as database
 from study.packing import unpack
 from study.rows_between import TABLES
@@ -157,13 +157,14 @@ class _Checking:
     def _best_epochs(self) -> Iterator[str]:
         """The best epoch is the one with the highest validation score, not the last."""
         at_best, better = EpochMetricRow.__table__.alias(), EpochMetricRow.__table__.alias()
+        own = select(TrialRow.protocol).where(TrialRow.id == _result.trial).scalar_subquery()
 
         def selection(metric: Any) -> Any:  # noqa: ANN401
             return and_(
                 metric.c.trial == _result.trial,
                 metric.c.attempt == _result.attempt,
                 metric.c.split == "validation",
-                metric.c.protocol == "popular-100",
+                metric.c.protocol == own,
                 metric.c.metric == SELECTED_BY,
             )
 
@@ -201,7 +202,9 @@ class _Checking:
             counts = Ranks(row.split, row.protocol, unpack(row.greater), unpack(row.equal))
             stored = row._mapping
             for metric in summarise(counts):
-                value = stored[columns[metric.split, metric.protocol, metric.metric]]
+                # Columns without a protocol in their name hold the trial's own.
+                candidates: Protocol = "full" if metric.protocol == "full" else "popular-100"
+                value = stored[columns[metric.split, candidates, metric.metric]]
                 if value is not None and not abs(value - metric.value) <= _TOLERANCE:
                     wrong.append(row.trial)
                     break

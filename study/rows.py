@@ -9,7 +9,7 @@ from typing import Any
 
 from model.config import EMBEDDINGS, DatasetConfig
 from model.data.prepare import PreparedData
-from model.results import MetricValue, Ranks, TrialResult
+from model.results import MetricValue, Protocol, Ranks, Split, TrialResult
 from study.cells import Cell
 from study.packing import pack
 from study.provenance import Environment
@@ -122,6 +122,11 @@ def metric_rows(
 def result_row(trial_id: str, attempt: int, result: TrialResult, *, fingerprint: str) -> Row:
     """Return the row of a finished attempt: one column for each of `RESULT_METRICS`."""
     values = {(m.split, m.protocol, m.metric): m.value for m in result.metrics}
+
+    def value(split: Split, protocol: Protocol, metric: str) -> float | None:
+        measured = protocol if protocol == "full" else result.protocol
+        return values.get((split, measured, metric))
+
     return {
         "trial": trial_id,
         "attempt": attempt,
@@ -131,7 +136,7 @@ def result_row(trial_id: str, attempt: int, result: TrialResult, *, fingerprint:
         "stopped_by": result.stopped_by,
         "n_parameters": int(result.n_parameters),
         "seconds": float(result.seconds),
-        **{column: values.get(key) for column, key in RESULT_METRICS.items()},
+        **{column: value(*key) for column, key in RESULT_METRICS.items()},
     }
 
 

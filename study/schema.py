@@ -30,7 +30,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from model.results import PROTOCOLS, Protocol, Split
 from study.column_types import Real, Utc
 
-REVISION = "0005"
+REVISION = "0006"
 """The migration that these tables and the views correspond to."""
 
 VERSION_TABLE = "meantime_version"
@@ -54,7 +54,8 @@ RESULT_METRICS: dict[str, tuple[Split, Protocol, str]] = {
 }
 """Column of `result` and of the view `results` -> split, protocol and metric that it holds.
 
-Without a protocol in its name a column holds the paper's, `popular-100`.
+Without a protocol in its name a column holds the trial's own: its factor `protocol`, by default
+the paper's `popular-100`.
 """
 
 
@@ -79,6 +80,11 @@ def _one_of(column: str, values: Iterable[str]) -> CheckConstraint:
 
 def _at_least(least: int, *columns: str) -> list[CheckConstraint]:
     return [CheckConstraint(f"{column} >= {least}", name=column) for column in columns]
+
+
+def _metric_comment(split: Split, protocol: Protocol, metric: str) -> str:
+    candidates = "`full`" if protocol == "full" else "of the trial's `protocol`"
+    return f"{split} {metric}, candidates {candidates}, mean over users."
 
 
 def _trial_key() -> Mapped[str]:
@@ -229,6 +235,9 @@ class TrialRow(Base):
 
     target_time: Mapped[str | None] = mapped_column(
         comment="Time that the target's position sees: `actual`, or `last` known."
+    )
+    protocol: Mapped[str | None] = mapped_column(
+        comment="Candidates that epochs are validated on and the best is chosen by."
     )
     repeats: Mapped[str | None] = mapped_column(
         comment="Whether `full` keeps items seen before: `excluded` or `allowed`."
@@ -446,9 +455,7 @@ class ResultRow(Base):
             comment="Wall-clock time of training and evaluation, seconds.",
         ),
         *(
-            Column(
-                name, Real, comment=f"{split} {metric}, candidates `{protocol}`, mean over users."
-            )
+            Column(name, Real, comment=_metric_comment(split, protocol, metric))
             for name, (split, protocol, metric) in RESULT_METRICS.items()
         ),
         ForeignKeyConstraint(["trial", "attempt"], ["attempt.trial", "attempt.number"]),

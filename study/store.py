@@ -288,7 +288,7 @@ class Store:
         return found
 
     def courses(self, trial_ids: Sequence[str]) -> dict[str, Course]:
-        """Return validation NDCG@10 (popular-100) by epoch, of each trial's last attempt."""
+        """Return validation NDCG@10 (its own protocol) by epoch, of each trial's last attempt."""
         found: dict[str, list[tuple[int, float]]] = {}
         with self._engine.connect() as connection:
             for some in _batches(trial_ids):
@@ -304,7 +304,7 @@ class Store:
                     .where(
                         TrialRow.id.in_(some),
                         EpochMetricRow.split == "validation",
-                        EpochMetricRow.protocol == "popular-100",
+                        EpochMetricRow.protocol == TrialRow.protocol,
                         EpochMetricRow.metric == SELECTED_BY,
                     )
                     .order_by(EpochMetricRow.trial, EpochMetricRow.epoch)

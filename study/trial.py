@@ -29,6 +29,9 @@ SCHEME = 1
 NUMERICS = 3
 """Raised by every commit that moves results, so that old results are never taken for new ones."""
 
+UNSAID = {"protocol": "popular-100"}
+"""Factors younger than stored results, with the value that those had: it is left out of ids."""
+
 Effective = dict[str, Any]
 """`{dataset, evaluation, model, numerics, scheme, seed, training}`: plain and JSON-ready."""
 
@@ -110,7 +113,10 @@ class Trial:
     @property
     def factors(self) -> dict[str, Value | None]:
         """Every factor's value, heads resolved; None where the trial does not read the factor."""
-        return {name: self.effective[factor.section].get(name) for name, factor in FACTORS.items()}
+        return {
+            name: self.effective[factor.section].get(name, UNSAID.get(name))
+            for name, factor in FACTORS.items()
+        }
 
     def config(self) -> TrialConfig:
         """Return the validated configuration that `model.train` takes; unread options default.
@@ -172,7 +178,9 @@ def arm(
         read = {
             name: factors[name]
             for name, factor in FACTORS.items()
-            if factor.section == section and name not in unread_names
+            if factor.section == section
+            and name not in unread_names
+            and factors[name] != UNSAID.get(name)
         }
         sections[section] |= _spelt_one_way(read)
     if "heads" in sections["model"]:

@@ -95,7 +95,8 @@ def _epoch_value(key: tuple[str, str, str], base: Any, name: str) -> tuple[Any, 
         other.c.attempt == base.c.attempt,
         other.c.epoch == base.c.epoch,
         other.c.split == split,
-        other.c.protocol == protocol,
+        # A metric of candidates is of the trial's own protocol.
+        other.c.protocol == (protocol if protocol == "none" else _trial.protocol),
         other.c.metric == metric,
     )
     return (other, same), other.c.value.label(name)

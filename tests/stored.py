@@ -16,7 +16,7 @@ STUDIES = dedent(
     """\
     datasets:
       tiny:
-        synthetic: {recipe: order, users: 20, items: 12, events: 8}
+        synthetic: {recipe: planted-order, users: 20, items: 12, events: 8}
     studies:
       small:
         question: Does order matter?

@@ -35,7 +35,7 @@ def test_the_table_s_models_have_the_same_number_of_trials_and_a_floor():
     study = study_named(file, "paper-table")
     cells = plan(study, file).cells
     counts = Counter((cell.dataset, cell.model) for cell in cells)
-    assert {dataset for dataset, _ in counts} == {"ml-1m", "ml-20m", "beauty", "game"}
+    assert {dataset for dataset, _ in counts} == {"ml-1m", "ml-20m", "beauty", "games"}
     for (_, model), count in counts.items():
         assert count == (1 + 3 if model == "popularity" else 16 + 3)
     assert len(counts) == 4 * 7

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from model.config import DatasetConfig
 from model.data import sources, synthetic
 from model.data.interactions import Interactions, content_sha256
-from model.data.negatives import popular_negatives
+from model.data.negatives import popular_negatives, uniform_negatives
 from model.errors import RequestError
 
 VERSION = 1
@@ -102,7 +102,10 @@ def prepare(interactions: Interactions, config: DatasetConfig) -> PreparedData:
     lengths = np.bincount(users, minlength=len(user_ids))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     popularity = np.bincount(numbers, minlength=len(item_ids) + 1).astype(np.int64)
-    negatives = popular_negatives(numbers, offsets, popularity)
+    negatives = {
+        "popular-100": popular_negatives(numbers, offsets, popularity),
+        "uniform-100": uniform_negatives(numbers, offsets, n_items=len(item_ids)),
+    }
     return PreparedData(
         name=config.name,
         fingerprint=_fingerprint(interactions, config),
@@ -116,7 +119,7 @@ def prepare(interactions: Interactions, config: DatasetConfig) -> PreparedData:
         popularity=_read_only(popularity),
         user_ids=_read_only(user_ids),
         item_ids=_read_only(item_ids),
-        negatives={"popular-100": _read_only(negatives)},
+        negatives={name: _read_only(drawn) for name, drawn in negatives.items()},
     )
 
 

@@ -12,7 +12,7 @@ STUDY = dedent(
     """\
     datasets:
       tiny:
-        synthetic: {recipe: order, users: 60, items: 24, events: 8}
+        synthetic: {recipe: planted-order, users: 60, items: 24, events: 8}
     studies:
       by-chance:
         question: Does order matter & by how much (in %)?

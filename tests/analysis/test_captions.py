@@ -21,3 +21,12 @@ def test_the_full_protocol_says_whether_items_seen_before_compete():
     ):
         declared = measured_cells(*study([{"embeddings": "Log", "repeats": repeats}]))
         assert notes(measure("test_full_ndcg@10"), declared, [])[0].endswith(said)
+
+
+def test_a_column_without_a_protocol_in_its_name_names_the_trials_own():
+    for protocol, said in (
+        ("uniform-100", "protocol uniform-100 (up to 100 negatives per user, each as likely)."),
+        ("full", "protocol full (all items except those the user already had)."),
+    ):
+        declared = measured_cells(*study([{"embeddings": "Log", "protocol": protocol}]))
+        assert notes(measure("test_ndcg@10"), declared, [])[0].endswith(said)

@@ -219,7 +219,7 @@ def test_swept_factors_get_a_column_and_others_do_not():
 
 
 def test_every_factor_of_a_trial_is_known():
-    assert len(FACTORS) == 25
+    assert len(FACTORS) == 26
     assert {"hidden", "heads", "tau", "target_time", "patience", "lr", "precision"} <= set(FACTORS)
     assert not {"seed", "embeddings", "name"} & set(FACTORS)
 
@@ -269,4 +269,4 @@ def test_a_duplicate_stands_for_its_trial_where_the_trials_own_cell_is_in_anothe
 
 def test_what_poses_another_problem_is_the_evaluation_section():
     assert tuple(EvaluationConfig.model_fields) == PROBLEM_FACTORS
-    assert len(PROBLEM_FACTORS) == 2
+    assert len(PROBLEM_FACTORS) == 3

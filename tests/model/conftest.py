@@ -33,7 +33,7 @@ def prepared_of():
             popularity=np.bincount(items, minlength=n_items + 1).astype(np.int64),
             user_ids=np.array([str(u) for u in range(len(sequences))]),
             item_ids=np.array([str(i) for i in range(1, n_items + 1)]),
-            negatives={"popular-100": candidates},
+            negatives={"popular-100": candidates, "uniform-100": candidates},
         )
 
     return build

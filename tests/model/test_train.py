@@ -11,6 +11,7 @@ import torch
 from model.build import build
 from model.config import (
     DatasetConfig,
+    EvaluationConfig,
     MeantimeConfig,
     SyntheticConfig,
     TrainingConfig,
@@ -221,6 +222,21 @@ def test_every_training_field_changes_the_training(cycles, field, other):
     assert losses(config) != losses(config.model_copy(update={"training": changed}))
 
 
+@pytest.mark.parametrize("protocol", ["popular-100", "uniform-100", "full"])
+def test_the_declared_protocol_validates_and_selects_and_is_reported_beside_full(cycles, protocol):
+    evaluation = EvaluationConfig(protocol=protocol, repeats="allowed")
+    config = config_of(("pos",)).model_copy(update={"evaluation": evaluation})
+    epochs = []
+    result = train(config, cycles, report=epochs.append)
+    shown = {m.protocol for epoch in epochs for m in epoch.metrics if m.split == "validation"}
+    assert shown == {protocol}
+    assert result.protocol == protocol
+    assert {m.protocol for m in result.metrics} == {r.protocol for r in result.ranks}
+    assert {m.protocol for m in result.metrics} == {protocol, "full"}
+    curve = [value(e.metrics, "validation", "ndcg@10", protocol) for e in epochs]
+    assert result.best_epoch == 1 + int(np.argmax(curve))
+
+
 @pytest.mark.parametrize(("field", "other"), [("target_time", "last"), ("repeats", "allowed")])
 def test_every_evaluation_field_changes_the_ranks(cycles, field, other):
     config = config_of(("day", "log"))
@@ -349,7 +365,7 @@ FRESH = """
 
 
 def test_a_fresh_process_gives_the_same_ranks_as_a_reused_one():
-    recipe = SyntheticConfig(recipe="order", users=60, items=20, events=10)
+    recipe = SyntheticConfig(recipe="planted-order", users=60, items=20, events=10)
     config = config_of(("day", "sin")).model_copy(
         update={"dataset": DatasetConfig(name="fresh", synthetic=recipe)}
     )

@@ -10,7 +10,7 @@ STUDIES = dedent(
     """\
     datasets:
       tiny:
-        synthetic: {recipe: order, users: 40, items: 20, events: 10}
+        synthetic: {recipe: planted-order, users: 40, items: 20, events: 10}
     defaults: {hidden: 8, layers: 1, max_len: 10, batch: 32, epochs: 2, heads: 2}
     studies:
       four:

@@ -15,7 +15,7 @@ SHIPPED = Path(__file__).parents[2] / "studies.yaml"
 GOOD = """\
 datasets:
   ml-100k:
-  toy: {synthetic: {recipe: order, users: 50}, defaults: {max_len: 8}}
+  toy: {synthetic: {recipe: planted-order, users: 50}, defaults: {max_len: 8}}
 defaults: {heads: 6, lr: 1e-3}
 studies:
   first:
@@ -55,7 +55,9 @@ def test_a_file_is_read_into_frozen_values(tmp_path):
     file = load_studies(written(tmp_path, GOOD))
     assert file.datasets == {
         "ml-100k": DatasetConfig(name="ml-100k"),
-        "toy": DatasetConfig(name="toy", synthetic=SyntheticConfig(recipe="order", users=50)),
+        "toy": DatasetConfig(
+            name="toy", synthetic=SyntheticConfig(recipe="planted-order", users=50)
+        ),
     }
     assert file.dataset_defaults == {"ml-100k": {}, "toy": {"max_len": 8}}
     assert file.defaults == {"heads": 6, "lr": 1e-3}
@@ -416,11 +418,12 @@ MISTAKES = [
         "round it",
     ),
     (
-        "recipe: order",
+        "recipe: planted-order",
         "recipe: random",
         3,
         "datasets.toy.synthetic.recipe",
-        "must be one of order, got 'random'",
+        "must be one of planted-day, planted-period, planted-recency, planted-order, "
+        "planted-none, got 'random'",
         "use one of them",
     ),
     (
@@ -599,22 +602,24 @@ def test_the_shipped_file_has_the_studies_that_the_documents_promise():
     file = load_studies(SHIPPED)
     promised = {
         "quickstart",
+        "planted-truth",
+        "planted-truth-small",
         "paper-table",
         "ml-100k-table",
         "ml-100k-quick",
         "ml-100k-subsets",
         "ml-100k-budget",
         "ml-1m-subsets",
-        "game-subsets",
+        "games-subsets",
         "paper-grid",
         "full",
     }
     assert promised <= set(file.studies)
-    assert file.studies["paper-grid"].datasets == ("ml-1m", "ml-20m", "beauty", "game")
+    assert file.studies["paper-grid"].datasets == ("ml-1m", "ml-20m", "beauty", "games")
     assert file.studies["ml-1m-subsets"].grid["heads"] == (6, "per-embedding")
     assert file.studies["paper-grid"].grid["heads"] == (2, 4, "per-embedding")
     lengths = {name: values["max_len"] for name, values in file.dataset_defaults.items()}
-    assert (lengths["ml-1m"], lengths["ml-20m"], lengths["beauty"], lengths["game"]) == (
+    assert (lengths["ml-1m"], lengths["ml-20m"], lengths["beauty"], lengths["games"]) == (
         200,
         200,
         50,
@@ -625,7 +630,8 @@ def test_the_shipped_file_has_the_studies_that_the_documents_promise():
 def test_a_count_that_no_database_holds_is_refused_with_its_line(tmp_path):
     path = tmp_path / "studies.yaml"
     path.write_text(
-        "datasets:\n  tiny:\n    synthetic: {recipe: order}\nstudies:\n  s:\n    question: Is it?\n"
+        "datasets:\n  tiny:\n    synthetic: {recipe: planted-order}\nstudies:\n"
+        "  s:\n    question: Is it?\n"
         "    datasets: [tiny]\n    embeddings: [[pos]]\n    grid: {layers: 100000000000000000000}\n"
         "    seeds: [0]\n"
     )

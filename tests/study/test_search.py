@@ -23,7 +23,7 @@ HEAD = dedent(
     """\
     datasets:
       tiny:
-        synthetic: {recipe: order, users: 20, items: 12, events: 8}
+        synthetic: {recipe: planted-order, users: 20, items: 12, events: 8}
     defaults: {layers: 1, max_len: 8, epochs: 4, hidden: 8, heads: 2}
     studies:
       searched:

@@ -40,6 +40,7 @@ OTHER = {
     "patience": 5,
     "precision": "bfloat16",
     "target_time": "last",
+    "protocol": "full",
     "repeats": "allowed",
 }
 """For every factor of MEANTIME a legal value that is not its default."""
@@ -97,8 +98,8 @@ def test_seed_subset_dataset_and_preparation_change_the_id():
         DatasetConfig(name="ml-100k", core="iterate"),
         DatasetConfig(name="ml-100k", min_interactions=6),
         DatasetConfig(name="ml-100k", min_rating=4.0),
-        DatasetConfig(name="ml-100k", synthetic=SyntheticConfig(recipe="order")),
-        DatasetConfig(name="ml-100k", synthetic=SyntheticConfig(recipe="order", seed=1)),
+        DatasetConfig(name="ml-100k", synthetic=SyntheticConfig(recipe="planted-order")),
+        DatasetConfig(name="ml-100k", synthetic=SyntheticConfig(recipe="planted-order", seed=1)),
     ]
     ids = [id_of(), id_of(seed=1), id_of(("day",)), id_of(())]
     ids += [id_of(dataset=dataset) for dataset in other_data]
@@ -189,7 +190,9 @@ def test_a_trial_says_what_it_is():
 
 
 def test_a_synthetic_dataset_survives_the_way_back():
-    synthetic = DatasetConfig(name="toy", synthetic=SyntheticConfig(recipe="order", users=9))
+    synthetic = DatasetConfig(
+        name="toy", synthetic=SyntheticConfig(recipe="planted-order", users=9)
+    )
     assert made(("pos",), dataset=synthetic).config().dataset == synthetic
 
 
@@ -222,7 +225,7 @@ def test_every_factor_that_another_model_reads_changes_its_id(model, name):
 def test_what_a_model_does_not_read_is_no_part_of_it():
     assert set(of_model("popularity").effective["training"]) == set()
     assert of_model("popularity").factors == {
-        name: "excluded" if name == "repeats" else None for name in FACTORS
+        name: {"protocol": "popular-100", "repeats": "excluded"}.get(name) for name in FACTORS
     }
     sasrec = of_model("sasrec").effective
     assert "embeddings" not in sasrec["model"]

@@ -25,7 +25,7 @@ def data(interactions_of):
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    recipe = SyntheticConfig(recipe="order", users=300, items=50, events=40)
+    recipe = SyntheticConfig(recipe="planted-order", users=300, items=50, events=40)
     config = DatasetConfig(name="planted", synthetic=recipe)
     return load_prepared(config, tmp_path_factory.getbasetemp())
 

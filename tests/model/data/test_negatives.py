@@ -1,6 +1,6 @@
 import numpy as np
 
-from model.data.negatives import N_NEGATIVES, SEED, popular_negatives
+from model.data.negatives import N_NEGATIVES, SEED, popular_negatives, uniform_negatives
 
 
 def one_event_users(n_users, item=1):
@@ -64,3 +64,12 @@ def test_many_users_agree_with_a_plain_loop_over_one_generator():
         arrival[4 - 1] = np.inf
         expected.append(np.argsort(arrival)[:100] + 1)
     assert np.array_equal(popular_negatives(items, offsets, popularity), expected)
+
+
+def test_uniform_negatives_ignore_popularity_and_keep_the_other_rules():
+    items, offsets = one_event_users(40_000)
+    drawn = uniform_negatives(items, offsets, n_items=4)
+    assert not drawn[:, 3:].any()  # 3 items are unseen
+    assert (np.sort(drawn[:, :3], axis=1) == [2, 3, 4]).all()
+    for item in (2, 3, 4):
+        assert abs(np.mean(drawn[:, 0] == item) - 1 / 3) < 4 * np.sqrt(1 / 3 / 40_000)

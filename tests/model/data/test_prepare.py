@@ -192,7 +192,7 @@ def test_other_arrays_need_another_version(interactions_of):
 def test_preparation_depends_on_neither_time_zone_nor_hash_seed():
     script = (
         "import hashlib; from model.config import *; from model.data.prepare import load_prepared;"
-        "c = DatasetConfig(name='s', synthetic=SyntheticConfig(recipe='order', users=20));"
+        "c = DatasetConfig(name='s', synthetic=SyntheticConfig(recipe='planted-order', users=20));"
         "d = load_prepared(c, None);"
         "print(d.fingerprint, *(hashlib.sha256(a.tobytes()).hexdigest() for a in"
         " (d.items, d.timestamps, d.days, d.offsets, d.negatives['popular-100'])))"
@@ -212,7 +212,7 @@ def test_preparation_depends_on_neither_time_zone_nor_hash_seed():
 
 
 def test_a_declared_synthetic_data_set_is_generated_not_loaded(tmp_path):
-    synthetic = SyntheticConfig(recipe="order", users=20)
+    synthetic = SyntheticConfig(recipe="planted-order", users=20)
     declared = DatasetConfig(name="planted", synthetic=synthetic)
     data = load_prepared(declared, tmp_path)
     assert data.fingerprint == prepare(generate(synthetic), declared).fingerprint
