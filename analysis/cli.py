@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from analysis.formats import FigureFormat, FigureSize
+from analysis.formats import FigureFormat, FigureSize, ModeChoice
 from analysis.query_cli import query_command
 from analysis.tables_cli import tables_command
 from model.errors import RequestError
@@ -40,6 +40,12 @@ class ReadFormat(StrEnum):
     json = "json"
 
 
+ModeOption = Annotated[
+    ModeChoice, typer.Option("--mode", help="One point for all, each tuned, or grid means.")
+]
+PoolOption = Annotated[
+    bool, typer.Option("--pool-seeds", help="One seeds' error for all arms (an assumption).")
+]
 ReadFormatOption = Annotated[ReadFormat, typer.Option("--format", help="How to print.")]
 
 
@@ -123,6 +129,8 @@ def figures_command(
     size: Annotated[
         FigureSize, typer.Option("--size", help="Of PDF, SVG and PNG: alone, or for a paper.")
     ] = FigureSize.whole,
+    mode: ModeOption = ModeChoice.tuned,
+    pool_seeds: PoolOption = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse to draw while cells lack a result.")
     ] = False,
@@ -133,11 +141,12 @@ def figures_command(
 ) -> None:
     """Draw a study's figures from the store; exit 1 if a format asked for could not be drawn."""
     from analysis.figures import check_figures, study_figures  # noqa: PLC0415
+    from model.data.sources import data_folder  # noqa: PLC0415
 
     if check:
         if formats or only or strict:
             raise RequestError("--check draws nothing: it takes no --format, --only or --strict")
-        found = check_figures(store, study, folder)
+        found = check_figures(store, study, folder=folder, data_folder=data_folder(os.environ))
         for finding in found:
             detail = f": {finding.detail}" if finding.detail else ""
             out().print(f"{finding.state:9} {finding.figure}{detail}", markup=False)
@@ -148,9 +157,12 @@ def figures_command(
         store,
         study,
         folder=folder,
+        data_folder=data_folder(os.environ),
         formats=[f.value for f in formats or []],
         only=only or [],
         size=size,
+        mode=mode.value,
+        pool_seeds=pool_seeds,
         strict=strict,
     )
     for path in exported.files:
@@ -168,12 +180,22 @@ def report_command(
     path: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path(
         "report.html"
     ),
+    mode: ModeOption = ModeChoice.tuned,
+    pool_seeds: PoolOption = False,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Write one self-contained HTML page: question, plan, coverage, results, figures, failures."""
     from analysis.report import write_report  # noqa: PLC0415
+    from model.data.sources import data_folder  # noqa: PLC0415
 
-    write_report(store, study, path)
+    write_report(
+        store,
+        study,
+        path,
+        data_folder=data_folder(os.environ),
+        mode=mode.value,
+        pool_seeds=pool_seeds,
+    )
     out().print(str(path), markup=False)
 
 

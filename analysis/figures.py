@@ -7,22 +7,34 @@ from pathlib import Path
 from analysis.export import Exported, export
 from analysis.formats import FigureSize
 from analysis.gallery import (
+    contributions,
     cost,
     curves,
+    differences,
     grid,
     orders,
     pairs,
+    ranking,
+    shares,
     subsets_drawing,
     time_unit,
+    user_groups,
 )
 from analysis.layout import NamedFigure
 from analysis.material import Material, NotDrawn, read_material
+from analysis.modes import Mode
 from analysis.stamp import Finding, compare, source
 from model.errors import RequestError
 
 KINDS: dict[str, Callable[[Material], list[NamedFigure]]] = {
     "subsets": subsets_drawing.figures,
+    "differences": differences.figures,
+    "ranking": ranking.figures,
+    "contributions": contributions.bar_figures,
+    "interactions": contributions.pair_figures,
+    "user-groups": user_groups.figures,
     "curves": curves.figures,
+    "importance": shares.figures,
     "grid": grid.figures,
     "cost": cost.figures,
     "protocols": pairs.protocol_figures,
@@ -84,10 +96,13 @@ def study_figures(
     study: str,
     *,
     folder: Path,
+    data_folder: Path,
     formats: Sequence[str] = (),
     only: Sequence[str] = (),
     size: FigureSize = FigureSize.whole,
     strict: bool = False,
+    mode: Mode = "tuned",
+    pool_seeds: bool = False,
 ) -> tuple[Exported, Mapping[str, str]]:
     """Read a study's results and write its figures; return the files and what was not drawn.
 
@@ -95,15 +110,20 @@ def study_figures(
         store: URL of the results database, opened read-only.
         study: name of the study.
         folder: where the files go; made if it is not there.
+        data_folder: where data sets are stored, for what is known of their users.
         formats: of `analysis.formats.FigureFormat`; HTML is always written.
         only: kinds to draw; all that the rows support where it is empty.
         size: of static files.
+        mode: how subsets are made comparable over the grid.
+        pool_seeds: estimate the seeds' error over all arms of a figure, not each pair's own.
         strict: refuse to draw while a cell that could have a result has none.
 
     Raises:
         RequestError: no such store or study, the folder cannot be written, or a gap under `strict`.
     """
-    material = read_material(store, study)
+    material = read_material(
+        store, study, data_folder=data_folder, mode=mode, pool_seeds=pool_seeds
+    )
     if strict:
         _refuse_gaps(material)
     drawn = draw_all(material, only)
@@ -113,13 +133,14 @@ def study_figures(
     return exported, drawn.not_drawn
 
 
-def check_figures(store: str, study: str, folder: Path) -> list[Finding]:
+def check_figures(store: str, study: str, *, folder: Path, data_folder: Path) -> list[Finding]:
     """Say of each figure in a folder whether the store would draw the same one now.
 
     Raises:
         RequestError: no such store or study, or no figures of it in the folder.
     """
-    return compare(folder, draw_all(read_material(store, study)).figures, study)
+    material = read_material(store, study, data_folder=data_folder)
+    return compare(folder, draw_all(material).figures, study)
 
 
 def _refuse_gaps(material: Material) -> None:

@@ -26,6 +26,14 @@ class SheetFormat(StrEnum):
     csv = "csv"
 
 
+class ModeChoice(StrEnum):
+    """How subsets are made comparable over a grid (`analysis.modes`)."""
+
+    same = "same"
+    tuned = "tuned"
+    marginal = "marginal"
+
+
 class FigureFormat(StrEnum):
     """Formats of figures; HTML is always written."""
 

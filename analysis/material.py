@@ -1,13 +1,21 @@
 """What one study's figures and report are made from: its rows, read once and read-only."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import pandas as pd
 from sqlalchemy.engine import make_url
 
 from analysis import frames
-from analysis.tables import Group, level, measured_cells, separated, swept
+from analysis.modes import Mode
+from analysis.per_user import PerUser, per_user
+from analysis.tables import SELECTION, Group, level, measure, measured_cells, separated, swept
+from analysis.traits import UserTraits, user_traits
+from model.config import DatasetConfig
+from model.data.prepare import load_prepared
+from model.errors import RequestError
 
 PLAIN_COLUMNS = ("number", "dataset", "model", "embeddings", "hidden", "heads", "dropout",
                  "weight_decay", "seed")  # fmt: skip
@@ -18,7 +26,7 @@ class NotDrawn(Exception):
     """A study's rows do not support a figure; the message says what they lack."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Material:
     """The frames of `analysis.frames` for one study.
 
@@ -31,6 +39,11 @@ class Material:
         attempts: one row per attempt, with the environment's columns.
         datasets: one row per prepared data set.
         curves: `trial, epoch, metric, value` of validation NDCG@10 and training loss.
+        values: test NDCG@10 per user of each complete trial.
+        validation: validation NDCG@10 per user, which alone chooses.
+        traits: of a data set's users by its fingerprint; RequestError where it is not here.
+        mode: how subsets are made comparable over the grid.
+        pool_seeds: estimate the seeds' error over all arms of a figure, not each pair's own.
     """
 
     study: str
@@ -41,6 +54,11 @@ class Material:
     attempts: pd.DataFrame
     datasets: pd.DataFrame
     curves: pd.DataFrame
+    values: PerUser
+    validation: PerUser
+    traits: Callable[[str], UserTraits]
+    mode: Mode = "tuned"
+    pool_seeds: bool = False
 
     @property
     def factors(self) -> list[str]:
@@ -86,8 +104,22 @@ class Material:
         return kept, query
 
 
-def read_material(store: str, study: str) -> Material:
+def read_material(
+    store: str,
+    study: str,
+    *,
+    data_folder: Path | None = None,
+    mode: Mode = "tuned",
+    pool_seeds: bool = False,
+) -> Material:
     """Read a study's rows from the store.
+
+    Args:
+        store: URL of the results database, opened read-only.
+        study: name of the study.
+        data_folder: where data sets are stored, for what is known of their users.
+        mode: how subsets are made comparable over the grid.
+        pool_seeds: estimate the seeds' error over all arms of a figure, not each pair's own.
 
     Raises:
         RequestError: no such store or study.
@@ -97,6 +129,7 @@ def read_material(store: str, study: str) -> Material:
         # Cells first: a trial that completes in between is still shown as missing, never half.
         cells = frames.cells(engine, study)
         declared = frames.studies(engine).set_index("study")
+        datasets = frames.datasets(engine)
         return Material(
             study=study,
             question=str(declared.loc[study, "question"]),
@@ -104,16 +137,30 @@ def read_material(store: str, study: str) -> Material:
             cells=cells,
             results=frames.results(engine, study),
             attempts=frames.attempts(engine, study),
-            datasets=frames.datasets(engine),
+            datasets=datasets,
             curves=frames.training_curves(engine, study),
+            values=per_user(engine, study, measure("test_ndcg@10")),
+            validation=per_user(engine, study, measure(SELECTION)),
+            traits=partial(_stored_traits, datasets, data_folder),
+            mode=mode,
+            pool_seeds=pool_seeds,
         )
     finally:
         engine.dispose()
 
 
-def with_rows(material: Material, *, results: pd.DataFrame, cells: pd.DataFrame) -> Material:
-    """Return the same material with other results and cells."""
-    return replace(material, results=results, cells=cells)
+def _stored_traits(datasets: pd.DataFrame, folder: Path | None, fingerprint: str) -> UserTraits:
+    """Prepare a data set again, as its row in the store says, and describe its users."""
+    if folder is None:
+        raise RequestError("users are described from the prepared data, whose folder is not known")
+    row = datasets.set_index("fingerprint").loc[fingerprint]
+    data = load_prepared(DatasetConfig.model_validate_json(str(row["preparation"])), folder)
+    if data.fingerprint != fingerprint:
+        raise RequestError(
+            f"the users of {row['name']} must be those that results were computed on, the data "
+            f"in {folder} are others ({data.fingerprint[:8]} instead of {fingerprint[:8]})"
+        )
+    return user_traits(data)
 
 
 def _holds(factor: str, value: object) -> str:

@@ -120,11 +120,15 @@ def arms_of(
     if not repeats:
         by_own = feasible.sort_values("class", key=lambda kind: kind == "duplicate", kind="stable")
         feasible = by_own.drop_duplicates("trial").sort_index()
+    # Once for all arms: text columns search a list slowly.
+    feasible = feasible[["dataset", "embeddings", *factors, "seed", "trial"]].assign(
+        complete=feasible["counted"] & feasible["trial"].map(values.__contains__)
+    )
     found = []
     for (dataset, subset, *levels), cells in feasible.groupby(
         ["dataset", "embeddings", *factors], dropna=False, sort=False
     ):
-        complete = cells[cells["counted"] & cells["trial"].isin(list(values))].sort_values("seed")
+        complete = cells[cells["complete"]].sort_values("seed")
         rows = [values[trial] for trial in complete["trial"]]
         found.append(
             Arm(

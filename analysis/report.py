@@ -18,6 +18,7 @@ from analysis.export import PAGES, embed, plotly_script
 from analysis.figures import draw_all
 from analysis.files import write_atomically
 from analysis.material import Material, read_material
+from analysis.modes import Mode
 from analysis.tables import (
     PROBLEM_FACTORS,
     SELECTION,
@@ -175,13 +176,32 @@ def render(source: Material) -> str:
     )
 
 
-def write_report(store: str, study: str, path: Path) -> None:
+def write_report(
+    store: str,
+    study: str,
+    path: Path,
+    *,
+    data_folder: Path,
+    mode: Mode = "tuned",
+    pool_seeds: bool = False,
+) -> None:
     """Read a study from the store, read-only, and write its page.
+
+    Args:
+        store: URL of the results database.
+        study: name of the study.
+        path: the HTML file.
+        data_folder: where data sets are stored, for what is known of their users.
+        mode: how subsets are made comparable over the grid.
+        pool_seeds: estimate the seeds' error over all arms of a figure, not each pair's own.
 
     Raises:
         RequestError: no such store or study, or the file cannot be written.
     """
-    write_atomically(path, render(read_material(store, study)).encode())
+    material = read_material(
+        store, study, data_folder=data_folder, mode=mode, pool_seeds=pool_seeds
+    )
+    write_atomically(path, render(material).encode())
 
 
 def _findings(group: Group, ranked: pd.DataFrame, factors: list[str]) -> Iterable[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from analysis.formats import SheetFormat
+from analysis.formats import ModeChoice, SheetFormat
 from study.cli import DEFAULT_STORE, StoreUrl, StudyName
 from study.terminal import out
 
@@ -21,14 +21,6 @@ class SheetKind(StrEnum):
     matrix = "matrix"
     power = "power"
     opinions = "opinions"
-
-
-class ModeChoice(StrEnum):
-    """How subsets are made comparable over a grid."""
-
-    same = "same"
-    tuned = "tuned"
-    marginal = "marginal"
 
 
 class ProtocolChoice(StrEnum):

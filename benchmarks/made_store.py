@@ -64,7 +64,7 @@ def fill(url: str, study: str, *, epochs: int = 15, gaps: bool = True) -> int:
         url: of the results database.
         study: one of `STUDIES`.
         epochs: written for each trial.
-        gaps: leave a few trials failed and pending.
+        gaps: leave a few trials of `made-games` failed and pending.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "studies.yaml")
@@ -83,10 +83,11 @@ def fill(url: str, study: str, *, epochs: int = 15, gaps: bool = True) -> int:
             store.record_dataset(prepared, configs[name])
         store.record_plan(what)
         for number, trial in enumerate(what.trials.values()):
-            if gaps and number % 61 == 60:
+            gap = gaps and trial.dataset == "made-games"
+            if gap and number % 61 == 60:
                 continue
             attempt = store.begin_attempt(trial.id, machine)
-            if gaps and number % 97 == 96:
+            if gap and number % 97 == 96:
                 store.fail(trial.id, attempt, failure="diverged", message="loss is nan at epoch 3")
                 continue
             own = data[trial.dataset]

@@ -76,11 +76,8 @@ def draw(data: HeatmapData) -> go.Figure:
     _colour(figure, data, span)
     hatch(figure, [[cell.state for cell in row] for row in data.cells], {}, legend=True)
     _write_values(figure, data, span)
-    # The corner blind to the target's time: no Day (the first half of ROWS), no relative embedding.
-    figure.add_shape(
-        type="rect", x0=-0.48, x1=0.48, y0=-0.48, y1=3.48, line={"color": INK, "width": 2.5}
-    )
-    _label_axes(figure)
+    outline_untimed(figure)
+    label_axes(figure)
     legend_below(figure, AREA, down=88)
     return bare(figure, AREA)
 
@@ -132,7 +129,14 @@ def _write_values(figure: go.Figure, data: HeatmapData, span: Limits) -> None:
     )
 
 
-def _label_axes(figure: go.Figure) -> None:
+def outline_untimed(figure: go.Figure) -> None:
+    """Outline what is blind to the target's time: no Day (half of ROWS), no relative embedding."""
+    figure.add_shape(
+        type="rect", x0=-0.48, x1=0.48, y0=-0.48, y1=3.48, line={"color": INK, "width": 2.5}
+    )
+
+
+def label_axes(figure: go.Figure) -> None:
     """Name the subsets; columns stack their embeddings so that labels fit a phone."""
     axis = {
         "tickvals": list(range(8)),

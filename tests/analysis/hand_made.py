@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pandas as pd
 
 from analysis.figures import draw_all
@@ -10,6 +11,7 @@ from analysis.gallery.subsets import METRICS as SHOWN
 from analysis.gallery.subsets import NEVER_AVERAGED, panels_of
 from analysis.material import Material
 from model.config import EMBEDDINGS
+from model.errors import RequestError
 
 METRICS = [
     f"{split}_{protocol}{metric}"
@@ -138,6 +140,17 @@ def full_study(*, seeds=(0, 1), gaps=True):
     return study(points)
 
 
+def users_around(mean, trial, *, users=40):
+    """Per-user values with this mean: users differ alike in every trial, and a little in each."""
+    rng = np.random.default_rng(int.from_bytes(trial.encode(), "little") % 2**32)
+    own = np.random.default_rng(0).normal(0, 0.1, users) + rng.normal(0, 0.01, users)
+    return mean + own - own.mean()
+
+
+def no_data_here(fingerprint):
+    raise RequestError(f"the data set {fingerprint[:4]} must be stored here; fetch it")
+
+
 def report_source(results, cells, **changes):
     """The frames of a report about a study made by `study`."""
     environment = {
@@ -170,6 +183,21 @@ def report_source(results, cells, **changes):
                 ],
                 columns=["trial", "epoch", "metric", "value"],
             ),
+            "values": {
+                trial: users_around(value, trial)
+                for trial, value, state in zip(
+                    results["trial"], results["test_ndcg@10"], results["state"], strict=True
+                )
+                if state == "complete"
+            },
+            "validation": {
+                trial: users_around(value, trial)
+                for trial, value, state in zip(
+                    results["trial"], results["validation_ndcg@10"], results["state"], strict=True
+                )
+                if state == "complete"
+            },
+            "traits": no_data_here,
             "datasets": pd.DataFrame(
                 [
                     {

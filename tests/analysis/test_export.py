@@ -149,7 +149,9 @@ def test_a_repacked_picture_has_the_same_pixels_in_fewer_bytes():
 def test_a_study_is_drawn_from_its_store(tmp_path):
     url = f"sqlite:///{tmp_path}/results.db"
     fill(url, tmp_path)
-    exported, not_drawn = study_figures(url, "small", folder=tmp_path / "figures")
+    exported, not_drawn = study_figures(
+        url, "small", data_folder=tmp_path, folder=tmp_path / "figures"
+    )
     # 18 cells: subsets none, Pos and Pos+Log, heads 1, 2 and per-embedding, 2 seeds. Two metrics
     # have a value in both protocols, each with a panel for each declared level of heads. Of the
     # other kinds curves (of the one level with complete trials) and cost are supported.
@@ -165,7 +167,7 @@ def test_a_study_that_the_store_lacks_is_refused(tmp_path):
     url = f"sqlite:///{tmp_path}/results.db"
     fill(url, tmp_path)
     with pytest.raises(RequestError, match="did you mean small"):
-        study_figures(url, "smal", folder=tmp_path)
+        study_figures(url, "smal", data_folder=tmp_path, folder=tmp_path)
 
 
 @pytest.mark.browser

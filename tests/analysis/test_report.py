@@ -164,7 +164,7 @@ def test_levels_of_heads_are_columns_of_one_table_and_name_its_arms():
 
 def test_the_report_shows_the_figures_that_are_written_as_files(page):
     figures = figures_of(*full_study())
-    assert len(figures) == 6
+    assert len(figures) == 9
     shown = re.findall(r"<h3>Figure \d+\. (.*?)</h3>", page)
     assert shown == [figure.title for figure in figures]
 
@@ -245,7 +245,7 @@ def test_two_names_for_the_same_rows_are_both_described():
 def test_a_report_is_written_from_the_store(tmp_path):
     url = f"sqlite:///{tmp_path}/results.db"
     fill(url, tmp_path)
-    write_report(url, "small", tmp_path / "reports" / "small.html")
+    write_report(url, "small", tmp_path / "reports" / "small.html", data_folder=tmp_path)
     text = text_of((tmp_path / "reports" / "small.html").read_text())
     assert "Does order matter?" in text
     assert "18 cells" in text
@@ -258,7 +258,7 @@ def test_a_report_of_an_unknown_study_is_refused(tmp_path):
     url = f"sqlite:///{tmp_path}/results.db"
     fill(url, tmp_path)
     with pytest.raises(RequestError, match="did you mean small"):
-        write_report(url, "smal", tmp_path / "small.html")
+        write_report(url, "smal", tmp_path / "small.html", data_folder=tmp_path)
     assert not (tmp_path / "small.html").exists()
 
 
@@ -269,7 +269,7 @@ def test_the_report_opens_on_phone_and_desktop_and_tells_why_a_cell_is_empty(pag
     views = look(tmp_path / "report.html", widths=(390, 1280), point_at=(1.5 / 8, 4.5 / 8))
     for seen in views:
         assert seen.complaints == ()
-        assert seen.figures_drawn == 6
+        assert seen.figures_drawn == 9
         assert seen.page_width <= seen.width
         assert "Day+Sin" in seen.hover
         assert "diverged: the loss is nan at epoch 3" in seen.hover

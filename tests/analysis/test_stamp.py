@@ -112,13 +112,18 @@ def test_a_folder_without_figures_of_the_study_is_refused(tmp_path):
         compare(tmp_path, [drawn()], "another")
 
 
+def checked(url, folder):
+    return check_figures(url, "small", folder=folder / "figures", data_folder=folder)
+
+
 def test_figures_of_a_store_are_current_until_a_trial_completes(tmp_path):
     url = f"sqlite:///{tmp_path}/results.db"
     what = fill(url, tmp_path)
-    study_figures(url, "small", folder=tmp_path / "figures")
-    assert {found.state for found in check_figures(url, "small", tmp_path / "figures")} == {
-        "current"
-    }
+    study_figures(url, "small", data_folder=tmp_path, folder=tmp_path / "figures")
+    assert {
+        found.state
+        for found in check_figures(url, "small", folder=tmp_path / "figures", data_folder=tmp_path)
+    } == {"current"}
     data, _ = prepared(what, tmp_path)
     with opened(url) as store, store.claim():
         trial = list(what.trials)[6]
@@ -126,7 +131,8 @@ def test_figures_of_a_store_are_current_until_a_trial_completes(tmp_path):
         store.complete(trial, attempt, result(0.3), fingerprint=data.fingerprint)
     heads = what.trials[trial].factors["heads"]
     states = {
-        found.figure: found.state for found in check_figures(url, "small", tmp_path / "figures")
+        found.figure: found.state
+        for found in check_figures(url, "small", folder=tmp_path / "figures", data_folder=tmp_path)
     }
     assert states[f"subsets_tiny_test_ndcg-at-10_heads-{heads}"] == "outdated"
     assert set(states.values()) == {"current", "outdated"}
@@ -137,7 +143,9 @@ def test_the_query_of_a_stamp_returns_the_rows_that_it_counts(tmp_path):
 
     url = f"sqlite:///{tmp_path}/results.db"
     fill(url, tmp_path)
-    study_figures(url, "small", folder=tmp_path / "figures", only=["subsets", "cost"])
+    study_figures(
+        url, "small", data_folder=tmp_path, folder=tmp_path / "figures", only=["subsets", "cost"]
+    )
     asked = 0
     for path in (tmp_path / "figures").glob("*.json"):
         told = json.loads(path.read_text())
