@@ -49,14 +49,16 @@ def batch_of(options: argparse.Namespace) -> NextItemBatch:
     def items() -> Tensor:
         return torch.randint(1, options.items + 1, shape, generator=generator)
 
+    times = gaps.cumsum(dim=1)
     zeros = torch.zeros(shape, dtype=torch.int64)
     return NextItemBatch(
         items=items(),
-        times=gaps.cumsum(dim=1),
+        times=times,
         days=zeros,
         labels=items(),
         users=zeros,
         units=torch.ones_like(zeros),
+        next_times=times,
         negatives=items()[..., None],
     )
 

@@ -7,15 +7,18 @@ import numpy as np
 from model.bert4rec import Bert4rec
 from model.config import (
     Bert4recConfig,
+    CtaConfig,
     ItemKnnConfig,
     MarankConfig,
     MeantimeConfig,
     ModelConfig,
     PopularityConfig,
     SasrecConfig,
+    TimeLstmConfig,
     TisasrecConfig,
     TrainingConfig,
 )
+from model.cta import Cta
 from model.data.batches import TrainingBatch, TrainingBatches
 from model.data.next_items import NextItemBatches, every_next_item, next_item_windows
 from model.data.prepare import PreparedData
@@ -26,6 +29,7 @@ from model.meantime import Meantime
 from model.popularity import Popularity
 from model.randomness import numpy_generator
 from model.sasrec import Sasrec
+from model.time_lstm import TimeLstm
 from model.tisasrec import Tisasrec
 
 
@@ -45,6 +49,10 @@ def build(  # noqa: PLR0911  one return a model
             return Sasrec(config, n_items=n_items, seed=seed)
         case MarankConfig():
             return Marank(config, n_items=n_items, n_users=data.n_users, seed=seed)
+        case CtaConfig():
+            return Cta(config, n_items=n_items, seed=seed)
+        case TimeLstmConfig():
+            return TimeLstm(config, n_items=n_items, seed=seed)
         case ItemKnnConfig():
             return ItemKnn(config, data)
         case PopularityConfig():
@@ -75,7 +83,7 @@ def training_batches(
             return TrainingBatches(
                 data, training, max_len=config.max_len, order_rng=order_rng, mask_rng=draw_rng
             )
-        case SasrecConfig() | TisasrecConfig():
+        case SasrecConfig() | TisasrecConfig() | CtaConfig() | TimeLstmConfig():
             stretches = next_item_windows(data, training, max_len=config.max_len)
             negatives = config.negatives if config.loss == "binary" else 0
         case MarankConfig():

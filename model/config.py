@@ -234,6 +234,40 @@ class MarankConfig(Section):
         return self.history + 1
 
 
+class CtaConfig(_EvenHeads):
+    """CTA, see `model.cta`; `loss` and `negatives` are SASRec's."""
+
+    training_factors: ClassVar[frozenset[str]] = _WINDOWS
+
+    name: Literal["cta"] = "cta"
+    loss: Literal["binary", "softmax"] = "binary"
+    negatives: int = Field(default=1, ge=1, le=1000)
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included."""
+        return self.max_len + 1
+
+
+class TimeLstmConfig(Section):
+    """Time-LSTM, see `model.time_lstm`, in one of its three variants; `loss` is SASRec's."""
+
+    training_factors: ClassVar[frozenset[str]] = _WINDOWS
+
+    name: Literal["time_lstm"] = "time_lstm"
+    hidden: int = Field(default=64, ge=1, le=MOST)
+    max_len: int = Field(default=50, ge=2, le=MOST)
+    dropout: Rate = 0.2
+    variant: int = Field(default=3, ge=1, le=3)
+    loss: Literal["binary", "softmax"] = "binary"
+    negatives: int = Field(default=1, ge=1, le=1000)
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included."""
+        return self.max_len + 1
+
+
 class ItemKnnConfig(Section):
     """Item-based nearest neighbours, see `model.item_knn`.
 
@@ -273,6 +307,8 @@ ModelConfig = (
     | TisasrecConfig
     | SasrecConfig
     | MarankConfig
+    | CtaConfig
+    | TimeLstmConfig
     | ItemKnnConfig
     | PopularityConfig
 )
@@ -283,7 +319,7 @@ MODELS: dict[str, type[ModelConfig]] = {
 }
 """Every model's configuration by name: the order of lists, plans and tables."""
 
-TIMED_MODELS = ("meantime",)
+TIMED_MODELS = ("meantime", "cta", "time_lstm")
 """Models that can see the target's time; the others only look back."""
 
 

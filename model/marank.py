@@ -14,7 +14,7 @@ from model.config import MarankConfig
 from model.data.batches import Batch, TrainingBatch
 from model.data.next_items import NextItemBatch
 from model.network import Network, draw
-from model.sasrec import dots, of_users, without_target
+from model.next_item import dots, of_users, without_target
 
 
 class Attention(nn.Module):

@@ -3,7 +3,6 @@
 Kang, McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018, arXiv 1808.09781.
 """
 
-from dataclasses import fields, replace
 from typing import cast
 
 import torch
@@ -13,11 +12,10 @@ from torch.nn import functional
 
 from model.attention import attend
 from model.blocks import drop, linear
-from model.config import SasrecConfig, TisasrecConfig
-from model.data.batches import Batch, TrainingBatch, UserBatch
-from model.data.next_items import NextItemBatch
-from model.loss import item_cross_entropy
+from model.config import CtaConfig, SasrecConfig
+from model.data.batches import Batch, TrainingBatch
 from model.network import Network, draw
+from model.next_item import causal_mask, dots, next_item_loss, without_target
 
 
 class CausalAttention(nn.Module):
@@ -27,7 +25,7 @@ class CausalAttention(nn.Module):
     itself, as it came from the block before. Heads are concatenated; no output projection.
     """
 
-    def __init__(self, config: SasrecConfig) -> None:
+    def __init__(self, config: SasrecConfig | CtaConfig) -> None:
         super().__init__()
         self._rate, self._width = config.dropout, config.hidden // config.heads
         self.query = linear(config.hidden, config.hidden)
@@ -76,7 +74,7 @@ class Block(nn.Module):
     What is added to is the normalised input, not the input: the residual way is through the norms.
     """
 
-    def __init__(self, config: SasrecConfig) -> None:
+    def __init__(self, config: SasrecConfig | CtaConfig) -> None:
         super().__init__()
         self.query_norm = nn.LayerNorm(config.hidden)
         self.attention = CausalAttention(config)
@@ -167,57 +165,3 @@ class Sasrec(Network):
     def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
         """Score items 1..I; column 0 belongs to padding."""
         return state @ self.item_embedding[:-1].T
-
-
-def without_target(batch: Batch) -> Batch:
-    """Return an evaluation batch without its last place, which is the target's."""
-    return replace(batch, **{f.name: getattr(batch, f.name)[:, :-1] for f in fields(batch)})
-
-
-def of_users(batch: Batch) -> UserBatch | NextItemBatch:
-    """Return the batch, which says whose events it holds."""
-    if not isinstance(batch, UserBatch | NextItemBatch):
-        raise TypeError("the model reads users: a UserBatch or a NextItemBatch")
-    return batch
-
-
-def causal_mask(
-    items: Int64[Tensor, "batch time"], dtype: torch.dtype
-) -> Float[Tensor, "batch time time"]:
-    """Return 0 where j <= i is no padding, else the lowest number."""
-    length = items.shape[1]
-    earlier = torch.ones(length, length, dtype=torch.bool, device=items.device).tril()
-    allowed = earlier & (items > 0)[:, None, :]
-    mask = torch.zeros(allowed.shape, dtype=dtype, device=items.device)
-    return mask.masked_fill_(~allowed, torch.finfo(dtype).min)
-
-
-def next_item_loss(
-    hidden: Float[Tensor, "batch time hidden"],
-    batch: TrainingBatch,
-    *,
-    items: Float[Tensor, "item_rows hidden"],
-    config: SasrecConfig | TisasrecConfig,
-) -> Float[Tensor, ""]:
-    """Return the loss that the configuration asks for, over the positions with a label."""
-    chosen = batch.labels > 0
-    state, labels = hidden[chosen], batch.labels[chosen]
-    if config.loss == "softmax":
-        bias = torch.zeros(1, len(items) - 1, dtype=items.dtype, device=items.device)
-        bias[0, 0] = torch.finfo(items.dtype).min  # padding is no class
-        return item_cross_entropy(state, items, bias=bias, labels=labels)
-    if not isinstance(batch, NextItemBatch):
-        raise TypeError("the binary loss needs negatives: a NextItemBatch")
-    right = dots(state, items, items=labels[:, None])[:, 0]
-    wrong = dots(state, items, items=batch.negatives[chosen])
-    return (functional.softplus(-right) + functional.softplus(wrong).sum(dim=1)).mean()
-
-
-def dots(
-    state: Float[Tensor, "rows hidden"],
-    embedding: Float[Tensor, "item_rows hidden"],
-    *,
-    items: Int64[Tensor, "rows n"],
-) -> Float[Tensor, "rows n"]:
-    """Return the dot products of each row's state with its own items."""
-    return (functional.embedding(items, embedding) @ state[:, :, None])[:, :, 0]

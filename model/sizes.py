@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from model.config import (
     Bert4recConfig,
+    CtaConfig,
     ItemKnnConfig,
     MarankConfig,
     MeantimeConfig,
     ModelConfig,
     PopularityConfig,
     SasrecConfig,
+    TimeLstmConfig,
     TisasrecConfig,
     TrainingConfig,
 )
@@ -37,7 +39,9 @@ class DataSize:
     n_events: int
 
 
-def n_parameters(config: ModelConfig, data: DataSize) -> int:
+def n_parameters(  # noqa: PLR0911  one return a model
+    config: ModelConfig, data: DataSize
+) -> int:
     """Return the trainable numbers of a model on such data."""
     match config:
         case MeantimeConfig():
@@ -61,6 +65,18 @@ def n_parameters(config: ModelConfig, data: DataSize) -> int:
             tables = (data.n_users + 1 + 2 * (data.n_items + 1)) * h
             merge = _linear(h, h) + _linear(h, 1)
             return tables + levels * 3 * _linear(h, h) + (1 + levels) * attention + merge
+        case CtaConfig():
+            h = config.hidden
+            block = 5 * _linear(h, h) + 2 * _norm(h)
+            context = _linear(h, 3 * h) + 3 * h * h + _linear(h, 4)
+            tables = (data.n_items + 2 + config.max_len) * h
+            return tables + config.layers * block + context + 4 * _linear(h, h) + 7 + _norm(h)
+        case TimeLstmConfig():
+            h, gates = config.hidden, 4 if config.variant < 3 else 3
+            timed = 1 if config.variant == 1 else 2
+            cell = _linear(h, gates * h) + gates * h * h + (gates - 1) * h
+            clock = _linear(h, timed * h) + timed * h + h
+            return (data.n_items + 2) * h + cell + clock
         case ItemKnnConfig() | PopularityConfig():
             return 0
 
@@ -78,6 +94,10 @@ def training_bytes(config: ModelConfig, training: TrainingConfig, *, data: DataS
             rows = training.batch * config.history
             levels = 6 * (1 + config.layers)
             return found + rows * config.hidden * levels * _FLOAT + data.n_events * 3 * _INT
+        case TimeLstmConfig():
+            steps = training.batch * config.max_len
+            found += data.n_users * min(_POOL, data.n_items) * _FLOAT
+            return found + steps * config.hidden * 24 * _FLOAT + _STATES * data.n_events * _FLOAT
     length = config.max_len
     sequences = max(1, min(training.batch, PART_SCORES // length**2))
     positions = sequences * length
@@ -90,10 +110,13 @@ def training_bytes(config: ModelConfig, training: TrainingConfig, *, data: DataS
             of_block = heads * scores * 2 + positions * hidden * 22
         case SasrecConfig():
             of_block = heads * scores * 2 + positions * hidden * 14
+        case CtaConfig():
+            of_block = heads * scores * 2 + positions * hidden * 14
+            found += _FLOAT * (16 * scores + 14 * positions * hidden)
         case TisasrecConfig():
             of_block = heads * scores * 4 + positions * hidden * 14
             found += _INT * 3 * scores + _FLOAT * 3 * positions * (config.max_interval + 1)
-    if isinstance(config, SasrecConfig | TisasrecConfig):
+    if isinstance(config, SasrecConfig | TisasrecConfig | CtaConfig):
         found += data.n_users * min(_POOL, data.n_items) * _FLOAT
     return found + config.layers * of_block * _FLOAT + _STATES * data.n_events * _FLOAT
 

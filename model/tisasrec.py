@@ -17,14 +17,8 @@ from model.blocks import drop, linear
 from model.config import TisasrecConfig
 from model.data.batches import Batch, TrainingBatch
 from model.network import Network, draw
-from model.sasrec import (
-    PointwiseFeedForward,
-    causal_mask,
-    dots,
-    next_item_loss,
-    of_users,
-    without_target,
-)
+from model.next_item import causal_mask, dots, next_item_loss, of_users, without_target
+from model.sasrec import PointwiseFeedForward
 
 _SUM = 0  # torch's number for embedding_bag's mode
 _SHORT = 2**15

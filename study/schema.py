@@ -30,7 +30,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from model.results import PROTOCOLS, Protocol, Split
 from study.column_types import Real, Utc
 
-REVISION = "0006"
+REVISION = "0007"
 """The migration that these tables and the views correspond to."""
 
 VERSION_TABLE = "meantime_version"
@@ -208,6 +208,7 @@ class TrialRow(Base):
     max_interval: Mapped[int | None] = mapped_column(
         comment="Longest interval that is told apart, in the user's smallest gap."
     )
+    variant: Mapped[int | None] = mapped_column(comment="Which of a model's published forms.")
     history: Mapped[int | None] = mapped_column(comment="Newest items that are read.")
     neighbours: Mapped[int | None] = mapped_column(comment="Nearest items that are counted.")
     decay: Mapped[float | None] = mapped_column(

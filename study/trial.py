@@ -55,7 +55,7 @@ def unread(model: str, embeddings: Subset | None, *, factors: Point) -> frozense
     of_meantime = embeddings or ()
     if not any(name in RELATIVE_EMBEDDINGS for name in of_meantime):
         names |= {"tau", "frequency_base", "relative_dropout"}
-    if not any(name in TIMED_EMBEDDINGS for name in of_meantime):
+    if model == "meantime" and not any(name in TIMED_EMBEDDINGS for name in of_meantime):
         names.add("target_time")
     if factors.get("dropout") == 0:
         names.add("relative_dropout")

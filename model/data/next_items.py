@@ -31,11 +31,13 @@ class NextItemBatch(TrainingBatch):
     Attributes:
         users: the user, counted from 0, at every position.
         units: the user's smallest known gap between two times, seconds, at every position.
+        next_times: when the item after each position came.
         negatives: items that the user has not had in training, for every position.
     """
 
     users: Int64[Tensor, "batch time"]
     units: Int64[Tensor, "batch time"]
+    next_times: Int64[Tensor, "batch time"]
     negatives: Int64[Tensor, "batch time negatives"]
 
 
@@ -84,7 +86,7 @@ class NextItemBatches:
             chosen = order[first : first + self._batch]
             starts, ends = self._stretches.starts[chosen], self._stretches.ends[chosen]
             items, times, days = gathered(self._data, starts, ends - 1)
-            labels, _, _ = gathered(self._data, starts + 1, ends)
+            labels, next_times, _ = gathered(self._data, starts + 1, ends)
             if self._last_only:
                 labels[:, :-1] = 0
             users = np.broadcast_to(self._users[chosen, None], items.shape)
@@ -95,6 +97,7 @@ class NextItemBatches:
                 labels=torch.from_numpy(labels),
                 users=torch.from_numpy(users.copy()),
                 units=torch.from_numpy(self._units[users]),
+                next_times=torch.from_numpy(next_times),
                 negatives=torch.from_numpy(self._drawn(users)),
             )
 

@@ -100,6 +100,7 @@ def batch_of(golden: Golden) -> TrainingBatch:
         labels=labels,
         users=users,
         units=units(items, times),
+        next_times=times,
         negatives=negatives[..., None],
     )
 

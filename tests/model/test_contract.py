@@ -9,7 +9,9 @@ import torch
 from model.build import build
 from model.config import (
     MODELS,
+    TIMED_MODELS,
     Bert4recConfig,
+    CtaConfig,
     DatasetConfig,
     EvaluationConfig,
     ItemKnnConfig,
@@ -17,6 +19,7 @@ from model.config import (
     MeantimeConfig,
     PopularityConfig,
     SasrecConfig,
+    TimeLstmConfig,
     TisasrecConfig,
     TrainingConfig,
     TrialConfig,
@@ -26,7 +29,7 @@ from model.errors import Diverged
 from model.evaluate import evaluate
 from model.metrics import summarise
 from model.network import Network
-from model.sasrec import without_target
+from model.next_item import without_target
 from model.sizes import DataSize, n_parameters, training_bytes
 from model.train import Fit, fit_epoch, train
 
@@ -41,11 +44,17 @@ CONFIGS = {
     "sasrec-softmax": SasrecConfig(**EVEN, loss="softmax"),
     "sasrec-many": SasrecConfig(**EVEN, negatives=8),
     "marank": MarankConfig(**SMALL),
+    "cta": CtaConfig(**EVEN),
+    "time_lstm-1": TimeLstmConfig(**SMALL, max_len=12, variant=1),
+    "time_lstm-2": TimeLstmConfig(**SMALL, max_len=12, variant=2, loss="softmax"),
+    "time_lstm-3": TimeLstmConfig(**SMALL, max_len=12, variant=3),
     "item_knn": ItemKnnConfig(max_len=12, neighbours=20, decay=0.1),
     "popularity": PopularityConfig(),
 }
 TRAINED = [name for name, config in CONFIGS.items() if config.training_factors]
-LOOKING_BACK = [name for name in CONFIGS if name != "meantime"]
+LOOKING_BACK = [name for name, config in CONFIGS.items() if config.name not in TIMED_MODELS]
+LOOKING_AHEAD = ["cta", "time_lstm-1", "time_lstm-2", "time_lstm-3"]
+"""Causal, but told when the next event comes."""
 CAUSAL = ["sasrec", "sasrec-softmax", "sasrec-many", "tisasrec"]
 
 EPOCHS = {"marank": 20, "meantime": 300, "bert4rec": 200}
@@ -102,7 +111,7 @@ def with_old_padding(batch, columns):
 
 def test_every_model_is_under_the_contract():
     assert {config.name for config in CONFIGS.values()} == set(MODELS)
-    assert len(TRAINED) == 7
+    assert len(TRAINED) == 11
 
 
 class TestEveryModel:
@@ -230,7 +239,7 @@ class TestTrainedModels:
 
     def test_numbers_that_explode_end_the_trial_in_words(self, name, eight):
         with pytest.raises(Diverged, match="must be finite"):
-            train(trial(name, lr=1e30, epochs=3), eight, report=ignore)
+            train(trial(name, lr=1e38, epochs=3), eight, report=ignore)
 
     def test_the_padding_row_is_zero_and_stays_zero(self, name, eight):
         fit = Fit(trial(name), eight, device="cpu")
@@ -267,6 +276,36 @@ def test_a_later_event_never_changes_what_was_said_before(name, eight):
         moved = (after - before).abs().amax(dim=2) * (batch.items > 0)
         assert moved[:, :changed].max() < 1e-6
         assert moved[:, changed].max() > 1e-3
+
+
+@pytest.mark.parametrize("name", LOOKING_AHEAD)
+def test_of_later_events_only_the_time_of_the_next_is_read(name, eight):
+    model = build(CONFIGS[name], eight, seed=3)
+    batch = without_target(shown(name, eight))
+    times = torch.cat([batch.times[:, 1:], batch.times[:, -1:] + 9_000], dim=1)
+
+    def hidden(items, next_times):
+        seen = replace(batch, items=items)
+        given = next_times if name == "cta" else next_times - batch.times
+        return model.hidden(seen, given)
+
+    before = hidden(batch.items, times)
+    for changed in (5, 9):
+        items, later = batch.items.clone(), times.clone()
+        items[:, changed:] = items[:, changed:] % N_ITEMS + 1
+        later[:, changed:] += 5_000_000
+        moved = (hidden(items, later) - before).abs().amax(dim=2) * (batch.items > 0)
+        assert moved[:, :changed].max() < 1e-6
+        assert moved[:, changed].max() > 1e-4
+
+
+@pytest.mark.parametrize("name", ["meantime", *LOOKING_AHEAD])
+def test_the_time_of_the_target_is_read(name, eight):
+    model = build(CONFIGS[name], eight, seed=3)
+    batch = shown(name, eight)
+    times = batch.times.clone()
+    times[:, -1] += 10_000_000
+    assert not torch.equal(model.state(batch), model.state(replace(batch, times=times)))
 
 
 @pytest.mark.parametrize("name", LOOKING_BACK)

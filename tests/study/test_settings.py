@@ -97,7 +97,7 @@ def test_another_model_takes_its_own_defaults_and_no_embeddings(file):
     )
     assert refusal(file, "dataset=toy", "model=bert4rec", "heads=2", "loss=softmax") == (
         "--set loss: none of the study's models (bert4rec) reads it; remove it, it belongs to "
-        "tisasrec, sasrec"
+        "tisasrec, sasrec, cta, time_lstm"
     )
     assert "--set model: must be one of meantime, bert4rec" in refusal(
         file, "dataset=toy", "model=sasrek"

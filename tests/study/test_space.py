@@ -20,7 +20,7 @@ def test_every_field_of_a_trial_that_a_study_can_vary_is_a_factor():
     fields = {name for config in MODELS.values() for name in config.model_fields}
     fields |= {*TrainingConfig.model_fields, *EvaluationConfig.model_fields}
     assert set(FACTORS) == fields - {"name", "embeddings"}
-    assert len(FACTORS) == 24
+    assert len(FACTORS) == 26
 
 
 def test_a_factor_knows_its_section_and_by_model_its_default():
@@ -30,17 +30,21 @@ def test_a_factor_knows_its_section_and_by_model_its_default():
                 factor.section, TrialConfig.model_fields[factor.section].annotation
             )
             assert section.model_fields[name].default == default
-    assert FACTORS["heads"].defaults == {"meantime": 4, "bert4rec": 2, "tisasrec": 2, "sasrec": 2}
+    assert FACTORS["heads"].defaults == {
+        "meantime": 4,
+        **dict.fromkeys(("bert4rec", "tisasrec", "sasrec", "cta"), 2),
+    }
     assert (FACTORS["lr"].section, FACTORS["lr"].defaults["sasrec"]) == ("training", 1e-3)
 
 
 def test_models_read_different_factors():
-    assert READ["popularity"] == ("repeats",)
-    assert READ["item_knn"] == ("max_len", "neighbours", "decay", "repeats")
+    assert READ["popularity"] == ("protocol", "repeats")
+    assert READ["item_knn"] == ("max_len", "neighbours", "decay", "protocol", "repeats")
     assert "mask_probability" in READ["bert4rec"]
     assert "mask_probability" not in READ["sasrec"]
     assert "train_window" not in READ["marank"]
-    assert [model for model in MODELS if "target_time" in READ[model]] == ["meantime"]
+    timed = ["meantime", "cta", "time_lstm"]
+    assert [model for model in MODELS if "target_time" in READ[model]] == timed
 
 
 def test_there_are_63_subsets_small_before_large_and_all_different():

@@ -1,0 +1,112 @@
+"""CTA and Time-LSTM in plain loops and float64, one event at a time: the networks' oracles."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tests.reference_baselines import Causal, Weights
+
+
+@dataclass(frozen=True)
+class Lstm(Weights):
+    """Time-LSTM in one of its variants; gaps are in seconds until the next event."""
+
+    variant: int
+
+    def hidden(self, items: list[int], gaps: list[int]) -> list[Tensor]:
+        """Return h after each event; padding leaves the state at zero."""
+        width = self.weights["item_embedding"].shape[1]
+        c = h = torch.zeros(width, dtype=torch.float64)
+        found = []
+        for item, gap in zip(items, gaps, strict=True):
+            if item > 0:
+                x = self.weights["item_embedding"][item]
+                c, h = self._step(x, math.log(1 + gap / 86_400), c, h)
+            found.append(h)
+        return found
+
+    def _step(self, x: Tensor, d: float, c: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        names = ["input", "forget", "output", "content"]
+        if self.variant == 3:
+            names.remove("forget")
+        heard = self.map("cell.of_x", x) + self.weights["cell.of_h.weight"] @ h
+        part = {name: heard[n * len(x) : (n + 1) * len(x)] for n, name in enumerate(names)}
+        peephole = {name: self.weights[f"cell.peephole.{name}"][0] for name in names[:-1]}
+        clocks = []
+        for n in range(1 if self.variant == 1 else 2):
+            own = slice(n * len(x), (n + 1) * len(x))
+            of_gap = self.weights["cell.time_of_gap"][n]
+            if self.variant > 1 and n == 0:
+                of_gap = -of_gap.abs()
+            timed = self.map("cell.time_of_x", x)[own]
+            clocks.append(torch.sigmoid(timed + torch.sigmoid(d * of_gap)))
+        i = torch.sigmoid(part["input"] + peephole["input"] * c)
+        g = torch.tanh(part["content"])
+        if self.variant == 3:
+            spoken = (1 - i * clocks[0]) * c + i * clocks[0] * g
+            kept = (1 - i) * c + i * clocks[1] * g
+        else:
+            f = torch.sigmoid(part["forget"] + peephole["forget"] * c)
+            spoken = f * c + i * clocks[0] * g
+            kept = f * c + i * clocks[-1] * g
+        of_gap = d * self.weights["cell.output_of_gap"][0]
+        o = torch.sigmoid(part["output"] + of_gap + peephole["output"] * spoken)
+        return kept, o * torch.tanh(spoken)
+
+
+@dataclass(frozen=True)
+class Calibrated(Causal):
+    """CTA; `times` and `next_times` are in seconds."""
+
+    def states(self, items: list[int], times: list[int], next_times: list[int]) -> list[Tensor]:
+        """Return the state after each event; padding's mean nothing."""
+        table = self.weights["item_embedding"]
+        positions = self.weights["position_embedding"][-len(items) :]
+        embedded = [table[item] for item in items]
+        h = [e + p for e, p in zip(embedded, positions, strict=True)]
+        for block in range(self.layers):
+            h = [self._block(f"block.{block}", h, i, items, None) for i in range(len(items))]
+        mixtures = self._mixtures(items, embedded)
+        found = []
+        for i in range(len(items)):
+            seen = [j for j in range(i + 1) if items[j] > 0]
+            if not seen:
+                found.append(h[i])
+                continue
+            scores = []
+            for j in seen:
+                content = self.map("query", h[i]) @ self.map("key", h[j]) / math.sqrt(len(h[i]))
+                ago = math.log(1 + max(0, next_times[i] - times[j]) / 86_400)
+                scores.append(content * (mixtures[j] @ self._kernels(ago)))
+            weights = torch.softmax(torch.stack(scores), 0)
+            mixed = sum(w * h[j] for w, j in zip(weights, seen, strict=True))
+            made = self.map("contract", torch.relu(self.map("expand", mixed)))
+            found.append(self.norm("final_norm", h[i] + made))
+        return found
+
+    def _kernels(self, ago: float) -> Tensor:
+        k, b = self.weights["kernel_scale"][0], self.weights["kernel_bias"][0]
+        return torch.stack(
+            [
+                torch.exp(-k[0].abs() * ago) + b[0],
+                1 + b[1] - k[1] * math.log(1 + ago),
+                1 + b[2] - k[2] * ago,
+                1 + b[3],
+            ]
+        )
+
+    def _mixtures(self, items: list[int], embedded: list[Tensor]) -> list[Tensor]:
+        width = len(embedded[0])
+        c = torch.zeros(width, dtype=torch.float64)
+        found = []
+        for item, x in zip(items, embedded, strict=True):
+            if item > 0:
+                of_x = self.map("context.of_x", x).split(width)
+                of_c = (self.weights["context.of_c.weight"] @ c).split(width)
+                r, z = (torch.sigmoid(of_x[n] + of_c[n]) for n in (0, 1))
+                new = torch.tanh(of_x[2] + r * of_c[2])
+                c = (1 - z) * new + z * c
+            found.append(torch.softmax(self.map("context.mixture", c), 0))
+        return found
