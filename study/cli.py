@@ -6,6 +6,7 @@ every other command starts fast.
 
 import os
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,9 +21,12 @@ from study.terminal import err, out
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from model.config import DatasetConfig
+    from model.sizes import DataSize
     from study.checkpoints import Checkpoints
     from study.definition import Resources
     from study.dispatch import Dispatcher
+    from study.estimates import Estimator, Finished
     from study.execute import Failure
     from study.launch import Backlog
     from study.plan import Plan
@@ -92,22 +96,47 @@ def planned(study: str, file: Path) -> "Plan":
 def plan_command(
     study: StudyName,
     file: StudiesFile = DEFAULT_FILE,
+    store: StoreUrl = DEFAULT_STORE,
     output: Annotated[PlanFormat, typer.Option("--format", help="How to print.")] = (
         PlanFormat.table
     ),
 ) -> None:
-    """Count and list a study's cells and trials; trains nothing and needs no data."""
-    import json  # noqa: PLC0415
+    """Count and list a study's cells and trials, and what they cost; trains nothing.
 
+    Trials that have finished in the store make the estimate better; it need not exist.
+    """
+    import json  # noqa: PLC0415
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from study.estimates import estimate  # noqa: PLC0415
     from study.plan import as_json  # noqa: PLC0415
 
     what = planned(study, file)
+    resources = what.study.resources
+    at_once = _slots(resources, serial=False, max_concurrent=None)
+    cost = estimate(what, _estimator(what, store), at_once=at_once)
     if output is PlanFormat.json:
-        sys.stdout.write(json.dumps(as_json(what)) + "\n")
+        costs = {**asdict(cost), "wall_seconds": cost.wall_seconds}
+        sys.stdout.write(json.dumps({**as_json(what), "estimate": costs}) + "\n")
         return
     from study.plan_table import plan_table  # noqa: PLC0415
 
-    out().print(plan_table(what))
+    out().print(plan_table(what, cost))
+
+
+def _estimator(what: "Plan", store: str) -> "Estimator":
+    """Return the estimator of a plan's trials; it learns from the store, if there is one."""
+    from study.estimates import Estimator  # noqa: PLC0415
+
+    resources = what.study.resources
+    names = dict.fromkeys(cell.dataset for cell in what.cells)
+    sizes: dict[DatasetConfig, DataSize] = {}
+    finished: list[Finished] = []
+    with suppress(RequestError):  # a store that is not there yet, or of another version
+        from study.past import past  # noqa: PLC0415
+
+        sizes, finished = past(store, datasets=names)
+    return Estimator(sizes, finished=finished, threads=resources.cpus, gpu=bool(resources.gpus))
 
 
 @app.command("launch")

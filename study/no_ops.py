@@ -21,7 +21,7 @@ class NoOp:
 
     Attributes:
         factor: the factor's name.
-        values: the values swept, as declared.
+        values: the values swept, as far as they are feasible for these subsets.
         subsets: labels of the subsets, and names of other models, for which every feasible value
             comes to the same trial.
         everywhere: whether that holds for each subset with two or more feasible values.
@@ -52,10 +52,12 @@ def _no_op(factor: str, cells: list["Cell"], *, varying: tuple[str, ...]) -> NoO
     others = [name for name in varying if name != factor]
     first: dict[tuple[Any, ...], tuple[Value, str | None]] = {}  # by the choice of all the rest
     swept: dict[str, bool] = {}  # whether another value gave another trial, by subset or model
+    taken: dict[str, dict[Value, None]] = {}  # the feasible values, by subset or model
     for cell in cells:
         if factor not in cell.factors:
             continue
         subset = cell.label or cell.model
+        taken.setdefault(subset, {})[cell.factors[factor]] = None
         rest = (subset, cell.dataset, *(cell.factors.get(name) for name in others))
         value, trial_id = first.setdefault(rest, (cell.factors[factor], cell.trial_id))
         if cell.factors[factor] != value:
@@ -64,7 +66,7 @@ def _no_op(factor: str, cells: list["Cell"], *, varying: tuple[str, ...]) -> NoO
     unchanged = tuple(subset for subset, changes in swept.items() if not changes)
     if not unchanged:
         return None
-    values = tuple(dict.fromkeys(c.factors[factor] for c in cells if factor in c.factors))
+    values = tuple(dict.fromkeys(value for subset in unchanged for value in taken[subset]))
     everywhere = len(unchanged) == len(swept)
     return NoOp(factor, values, unchanged, everywhere, _message(factor, values, unchanged, swept))
 
