@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from model.sizes import DataSize
     from study.checkpoints import Checkpoints
     from study.definition import Resources
-    from study.dispatch import Dispatcher
+    from study.dispatch import Datasets, Dispatcher
     from study.estimates import Estimator, Finished
     from study.execute import Failure
     from study.launch import Backlog
+    from study.needs import Needs
     from study.plan import Plan
     from study.store import Standing
 
@@ -139,6 +140,16 @@ def _estimator(what: "Plan", store: str) -> "Estimator":
     return Estimator(sizes, finished=finished, threads=resources.cpus, gpu=bool(resources.gpus))
 
 
+def _needs(what: "Plan", datasets: "Datasets", *, store: str) -> "Needs":
+    """Return what the plan's trials are expected to need on the data at hand."""
+    from study.estimates import size_of  # noqa: PLC0415
+
+    estimator = _estimator(what, store)
+    estimator.sizes |= {config: size_of(data) for config, data in datasets.items()}
+    needs = {trial_id: estimator.need(trial) for trial_id, trial in what.trials.items()}
+    return {trial_id: need for trial_id, need in needs.items() if need is not None}
+
+
 @app.command("launch")
 def launch_command(
     study: StudyName,
@@ -196,15 +207,16 @@ def launch_command(
             on_cluster=address is not None,
             data=data_folder(os.environ),
         )
+        datasets = prepare_datasets(what, data_folder(os.environ))
         dispatcher = _dispatcher(
             resources,
             serial=serial,
             address=address,
             max_concurrent=max_concurrent,
             checkpoints=checkpoints,
+            needs=_needs(what, datasets, store=store),
             say=say,
         )
-        datasets = prepare_datasets(what, data_folder(os.environ))
         supply, handed_out = None, what.trials.__getitem__
         if is_dynamic(what):
             from study.search import search_supply  # noqa: PLC0415
@@ -229,6 +241,7 @@ def launch_command(
             known = what.trials.get(trial_id)
             return trial_name(known or handed_out(trial_id), what)
 
+        _check_evaluator()
         make_room(left, what, store=opened, datasets=datasets, checkpoints=checkpoints)
         progress = Progress(
             console,
@@ -259,9 +272,14 @@ def launch_command(
             say(f"failed: {trial_id} {named(trial_id)}: {failed.failure}: {failed.message}")
     if outcome.interrupted:
         say(f"Interrupted. `meantime launch {study}` continues with the trials that are left.")
-        raise typer.Exit(INTERRUPTED)
-    if stands.missing:
-        raise typer.Exit(SOME_FAILED)
+    if outcome.interrupted or stands.missing:
+        raise typer.Exit(INTERRUPTED if outcome.interrupted else SOME_FAILED)
+
+
+def _check_evaluator() -> None:
+    from model.selftest import check_evaluator  # noqa: PLC0415  it brings torch
+
+    check_evaluator()
 
 
 def _found(left: "Backlog", retry: RetryClass) -> "Iterator[str]":
@@ -305,6 +323,7 @@ def _dispatcher(
     address: str | None,
     max_concurrent: int | None,
     checkpoints: "Checkpoints | None",
+    needs: "Needs",
     say: "Callable[[str], None]",
 ) -> "Dispatcher":
     """Return what runs the trials: this process, or Ray."""
@@ -319,6 +338,7 @@ def _dispatcher(
         address=address,
         max_concurrent=max_concurrent,
         checkpoints=checkpoints,
+        needs=needs,
         say=say,
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean, median
+from typing import TYPE_CHECKING
 
 from model.config import DatasetConfig, ModelConfig, TrialConfig
 from model.sizes import DataSize, n_parameters, training_bytes
@@ -21,6 +22,9 @@ from study.needs import Need
 from study.plan import Plan
 from study.ranges import Range
 from study.trial import Trial
+
+if TYPE_CHECKING:  # it brings pandas, and a plan has no data
+    from model.data.prepare import PreparedData
 
 UNCALIBRATED = 3.0
 """Factor within which an estimate without any finished trial is meant to be right."""
@@ -91,6 +95,11 @@ class Estimate:
         return max(self.longest, self.seconds / self.at_once)
 
 
+def size_of(data: "PreparedData") -> DataSize:
+    """Return the size of a prepared data set."""
+    return DataSize(data.n_users, data.n_items, data.n_days, len(data.items))
+
+
 class Estimator:
     """Predicts trials on data sets of known size.
 
@@ -109,7 +118,7 @@ class Estimator:
         threads: int = 1,
         gpu: bool = False,
     ) -> None:
-        self._sizes, self._threads, self._gpu = sizes, threads, gpu
+        self.sizes, self._threads, self._gpu = dict(sizes), threads, gpu
         self._known: dict[int, tuple[object, TrialConfig]] = {}
         self._needs: dict[int, Need] = {}
         self._kept: dict[int, tuple[int, int]] = {}
@@ -134,8 +143,8 @@ class Estimator:
     def size(self, trial: Trial) -> DataSize | None:
         """Return the size of a trial's data set, or None if nothing is known of it."""
         dataset = self._config(trial).dataset
-        if dataset in self._sizes:
-            return self._sizes[dataset]
+        if dataset in self.sizes:
+            return self.sizes[dataset]
         recipe = dataset.synthetic
         if recipe is not None:
             return DataSize(recipe.users, recipe.items, 60, recipe.users * recipe.events)
