@@ -81,20 +81,49 @@ def status_command(
     study: Annotated[
         str | None, typer.Argument(help="Only this study; default: every study in the store.")
     ] = None,
+    trial: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="One trial instead: configuration, attempts, failures and logs."
+        ),
+    ] = None,
     store: StoreUrl = DEFAULT_STORE,
     output: ReadFormatOption = ReadFormat.table,
 ) -> None:
     """Show where each study in the store stands, also while it runs elsewhere."""
-    from analysis.frames import coverage, open_reader, studies  # noqa: PLC0415
+    from dataclasses import asdict  # noqa: PLC0415
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from analysis.frames import open_reader, studies  # noqa: PLC0415
+    from analysis.status import lines, status, trial_lines  # noqa: PLC0415
 
     engine = open_reader(store)
+    if trial is not None:
+        for line in trial_lines(engine, trial):
+            out().print(line, markup=False)
+        return
     names = [study] if study else studies(engine)["study"].tolist()
-    standings = [coverage(engine, name) for name in names]
+    standings = [status(engine, name) for name in names]
     if output is ReadFormat.json:
-        _write_json([standing.as_dict() for standing in standings])
+        _write_json(
+            [
+                {
+                    **standing.coverage.as_dict(),
+                    "seconds_left": standing.seconds_left,
+                    "best": standing.best,
+                    "running": [
+                        {**asdict(one), "started_at": one.started_at.isoformat()}
+                        for one in standing.running
+                    ],
+                }
+                for standing in standings
+            ]
+        )
         return
     for standing in standings:
-        out().print(_sum(standing), markup=False)
+        out().print(_sum(standing.coverage), markup=False)
+        for line in lines(standing, now=datetime.now(UTC)):
+            out().print(line, markup=False)
 
 
 @app.command("coverage")

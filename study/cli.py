@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from study.launch import Backlog
     from study.needs import Needs
     from study.plan import Plan
-    from study.store import Standing
+    from study.store import Standing, Store
 
 app = typer.Typer(
     name="meantime",
@@ -178,7 +178,6 @@ def launch_command(
         backlog,
         launch,
         make_room,
-        prepare_datasets,
     )
     from study.persistence import Persistence  # noqa: PLC0415
     from study.plan import is_dynamic, require_trials  # noqa: PLC0415
@@ -207,7 +206,7 @@ def launch_command(
             on_cluster=address is not None,
             data=data_folder(os.environ),
         )
-        datasets = prepare_datasets(what, data_folder(os.environ))
+        datasets = _prepared(what, opened, say=say)
         dispatcher = _dispatcher(
             resources,
             serial=serial,
@@ -274,6 +273,31 @@ def launch_command(
         say(f"Interrupted. `meantime launch {study}` continues with the trials that are left.")
     if outcome.interrupted or stands.missing:
         raise typer.Exit(INTERRUPTED if outcome.interrupted else SOME_FAILED)
+
+
+def _prepared(what: "Plan", opened: "Store", *, say: "Callable[[str], None]") -> "Datasets":
+    """Return the plan's data, prepared; without them a complete study has nothing to start.
+
+    Raises:
+        RequestError: data are missing and a trial is not complete.
+        typer.Exit: data are missing and nothing needs them.
+    """
+    from model.data.sources import data_folder  # noqa: PLC0415
+    from study.launch import prepare_datasets  # noqa: PLC0415
+    from study.plan import is_dynamic  # noqa: PLC0415
+
+    try:
+        return prepare_datasets(what, data_folder(os.environ))
+    except RequestError:
+        states = opened.states(list(what.trials))
+        if is_dynamic(what) or any(states.get(trial) != "complete" for trial in what.trials):
+            raise
+    opened.record_plan(what)
+    say(
+        f"Nothing to start: all trials of {what.study.name} are complete in {opened.url}. Its "
+        "data are not here, so that their fingerprint was not compared."
+    )
+    raise typer.Exit
 
 
 def _check_evaluator() -> None:

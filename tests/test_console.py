@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -209,7 +210,10 @@ def test_a_password_is_never_printed(tmp_path):
 
 def test_status_adds_up_each_study_of_the_store(launched):
     done = meantime("status", folder=launched)
-    assert done.stdout == ("one-fails: 3 declared = 2 complete + 1 failed; failed: 1 diverged\n")
+    first, best = done.stdout.splitlines()
+    assert first == "one-fails: 3 declared = 2 complete + 1 failed; failed: 1 diverged"
+    assert best.startswith("  best validation NDCG@10: 0.")
+    assert best.endswith(", tiny Pos seed 0")
     [standing] = json.loads(meantime("status", "--format", "json", folder=launched).stdout)
     assert (standing["study"], standing["failed"]) == ("one-fails", 1)
 
@@ -285,6 +289,7 @@ def test_a_broken_file_and_no_store_offer_nothing_and_say_nothing(tmp_path):
     assert completed(tmp_path, "query", "--study", "o") == []
 
 
+<<<<<<< HEAD
 def test_a_database_is_checked_exported_and_brought_together(launched, tmp_path):
     checked = meantime("store", "check", folder=launched)
     assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "everything holds")
@@ -296,3 +301,48 @@ def test_a_database_is_checked_exported_and_brought_together(launched, tmp_path)
     meantime("store", "export", str(folder), folder=launched)
     done = meantime("store", "import", str(folder), folder=tmp_path)
     assert done.stdout.startswith(f"{folder}: 3 new trials, ")
+=======
+def test_a_complete_study_needs_no_data_to_be_launched_again(tmp_path):
+    written(tmp_path)
+    content = "user,item,timestamp\n" + "".join(
+        f"u{user},i{(user + event) % 9},{1000 * event}\n"
+        for user in range(12)
+        for event in range(8)
+    )
+    (tmp_path / "events.csv").write_text(content)
+    (tmp_path / "studies.yaml").write_text(
+        STUDIES.replace("datasets: [tiny]", "datasets: [own]", 1).replace(
+            "datasets:\n", "datasets:\n  own: {}\n", 1
+        )
+    )
+    done = meantime("data", "import", "events.csv", "--as", "own", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert meantime("launch", "four", "--serial", folder=tmp_path).returncode == 0
+    shutil.rmtree(tmp_path / "data" / "own")
+    again = meantime("launch", "four", "--serial", folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "Nothing to start: all trials of four are complete" in again.stderr
+    assert "their fingerprint was not compared" in again.stderr
+
+
+def test_searched_cells_are_covered_and_a_wider_search_trains_the_new_ones_only(tmp_path):
+    declared = STUDIES + (
+        "  searched:\n    question: Which rate?\n    datasets: [tiny]\n"
+        "    embeddings: [[pos], [day]]\n"
+        "    grid: {lr: {from: 1e-3, to: 1e-2, log: true}}\n"
+        "    search: {optuna: random, trials_per_arm: 2}\n"
+    )
+    (tmp_path / "studies.yaml").write_text(declared)
+    assert meantime("launch", "searched", "--serial", folder=tmp_path).returncode == 0
+
+    def counts() -> dict[str, int]:
+        said = meantime("coverage", "searched", "--format", "json", folder=tmp_path).stdout
+        return {name: n for name, n in json.loads(said).items() if name != "study" and n}
+
+    assert counts() == {"declared": 4, "complete": 4}
+    (tmp_path / "studies.yaml").write_text(declared.replace("per_arm: 2", "per_arm: 3"))
+    wider = meantime("launch", "searched", "--serial", folder=tmp_path)
+    assert wider.returncode == 0, wider.stderr
+    assert "searched: 6 trials, 4 complete, 2 to run" in wider.stderr
+    assert counts() == {"declared": 6, "complete": 6}
+>>>>>>> c4d348d (status shows time left, the best and what runs, and a trial's attempts with tracebacks and logs; a complete study needs no data)
