@@ -289,7 +289,6 @@ def test_a_broken_file_and_no_store_offer_nothing_and_say_nothing(tmp_path):
     assert completed(tmp_path, "query", "--study", "o") == []
 
 
-<<<<<<< HEAD
 def test_a_database_is_checked_exported_and_brought_together(launched, tmp_path):
     checked = meantime("store", "check", folder=launched)
     assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "everything holds")
@@ -301,7 +300,8 @@ def test_a_database_is_checked_exported_and_brought_together(launched, tmp_path)
     meantime("store", "export", str(folder), folder=launched)
     done = meantime("store", "import", str(folder), folder=tmp_path)
     assert done.stdout.startswith(f"{folder}: 3 new trials, ")
-=======
+
+
 def test_a_complete_study_needs_no_data_to_be_launched_again(tmp_path):
     written(tmp_path)
     content = "user,item,timestamp\n" + "".join(
@@ -345,4 +345,3 @@ def test_searched_cells_are_covered_and_a_wider_search_trains_the_new_ones_only(
     assert wider.returncode == 0, wider.stderr
     assert "searched: 6 trials, 4 complete, 2 to run" in wider.stderr
     assert counts() == {"declared": 6, "complete": 6}
->>>>>>> c4d348d (status shows time left, the best and what runs, and a trial's attempts with tracebacks and logs; a complete study needs no data)
