@@ -97,7 +97,7 @@ def check_evaluator(rank: Ranking = evaluate) -> None:
 
 
 def _data() -> PreparedData:
-    recipe = SyntheticConfig(recipe="order", users=200, items=160, events=8)
+    recipe = SyntheticConfig(recipe="planted-order", users=200, items=160, events=8)
     config = DatasetConfig(name="selftest", core="once", min_interactions=3, synthetic=recipe)
     return prepare(generate(recipe), config)
 
