@@ -15,7 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from model.errors import RequestError
@@ -128,7 +128,7 @@ class _ServerLock:
             if self._connection is not None:
                 self._connection.execute(text("SELECT 1"))
                 return
-        except DBAPIError:
+        except SQLAlchemyError:
             self.close()
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         try:
@@ -144,9 +144,11 @@ class _ServerLock:
         """Let the lock go, also where the server is not there any more."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(DBAPIError):
+            # Without a server there is nothing to unlock, and the connection is of no use.
+            with suppress(SQLAlchemyError):
                 connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LAUNCH_KEY})
-            connection.close()
+            with suppress(SQLAlchemyError):
+                connection.close()
 
 
 def _busy(engine: Engine) -> RequestError:
