@@ -1,7 +1,4 @@
-"""Trainings for tests of everything around them, imported by workers by the name `pretended`.
-
-Each reports as many epochs as its trial has, and ranks that depend on the trial alone.
-"""
+"""Trainings for tests of everything around them, imported by workers by the name `pretended`."""
 
 import os
 import signal
@@ -35,6 +32,20 @@ def killed_once(config, data, *, report, **options):
     if _first_time(config):
         os.kill(os.getpid(), signal.SIGKILL)
     return finished(config, data, report=report, **options)
+
+
+def killed_midway(config, data, *, report, **options):
+    """Train for real, and be killed after the first epoch the first time the trial is tried."""
+    from model.train import train
+
+    first = _first_time(config)
+
+    def tell(epoch):
+        report(epoch)
+        if first:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return train(config, data, report=tell, **options)
 
 
 def out_of_memory_beside_others(config, data, *, report, **options):

@@ -35,7 +35,8 @@ STUDIES = dedent(
         datasets: [tiny]
         embeddings: [[pos]]
         grid: {epochs: 1}
-        seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23]
+        seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+          22, 23]
       race:
         question: Is a slow one stopped?
         datasets: [tiny]
