@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from analysis.per_user import Arm, paired
-from analysis.statistics import Comparison, SeedError, compare, holm
+from analysis.statistics import MIN_SEEDS, Comparison, SeedError, compare, holm
+from analysis.unpaired import compare_unpaired
 from model.errors import RequestError
 
 
@@ -24,8 +25,8 @@ class Pair(NamedTuple):
     Attributes:
         first: name of the arm that is compared.
         second: name of the arm that it is compared with.
-        seeds: seeds that both have.
-        comparison: `first - second`; None where they share no seed.
+        seeds: seeds that both have; 0 where they share none and seeds are not paired.
+        comparison: `first - second`; None where no seeds support one.
         adjusted: Holm's p over the family; NaN where nothing is claimed.
         reason: why nothing is claimed, empty where it is.
     """
@@ -134,8 +135,7 @@ def _family(pairs: list[tuple[Arm, Arm]], level: float, pool: Pooled | None) -> 
         names = (first.name, second.name)
         common = len(set(first.seeds) & set(second.seeds))
         if common == 0:
-            reason = f"no seed in common: {len(first.seeds)} and {len(second.seeds)} are complete"
-            found.append(Pair(*names, 0, None, float("nan"), reason))
+            found.append(_apart(first, second, level))
             continue
         comparison = compare(
             *paired(first, second), level=level, seed_error=pool.error(common) if pool else None
@@ -150,6 +150,16 @@ def _family(pairs: list[tuple[Arm, Arm]], level: float, pool: Pooled | None) -> 
         level=level,
         pooling=OWN_SEEDS if pool is None else pooling_sentence(pool),
     )
+
+
+def _apart(first: Arm, second: Arm, level: float) -> Pair:
+    """Compare arms without a common seed, where both have seeds enough of their own."""
+    counts = (len(first.seeds), len(second.seeds))
+    if min(counts) < MIN_SEEDS:
+        reason = f"no seed in common: {counts[0]} and {counts[1]} are complete"
+        return Pair(first.name, second.name, 0, None, float("nan"), reason)
+    comparison = compare_unpaired(first.values, second.values, level=level)
+    return Pair(first.name, second.name, 0, comparison, float("nan"), "")
 
 
 def pooling_sentence(pool: Pooled) -> str:

@@ -125,7 +125,7 @@ def opinion_sheet(verdict: Verdicts, generator: np.random.Generator) -> Sheet:
     rows = []
     for pair in verdict.family.pairs:
         names = _names(pair, verdict)
-        if pair.comparison is None:
+        if pair.comparison is None or pair.seeds == 0:
             rows.append((*names, Entry(str(pair.seeds)), *(Entry("–") for _ in range(6))))
             continue
         first, second = paired(arms[pair.first], arms[pair.second])

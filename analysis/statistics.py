@@ -190,21 +190,22 @@ def mean_difference(
         found = found._replace(
             error=found.error._replace(seed_part=seed_error.part, seed_df=seed_error.df)
         )
-    error, mean = found.error, abs(found.mean)
+    return judged(found, level=level, improved=improved, effect=effect)
+
+
+def judged(found: Components, *, level: float, improved: float, effect: float) -> Comparison:
+    """Return interval and p-value of a mean whose two-part error is known."""
+    error, mean = found.error, found.mean
     half = float(distance_at(1 - level, error))
     scale = found.standard_error
-    t = (
-        found.mean / scale
-        if scale > 0
-        else (0.0 if mean == 0 else float(np.copysign(np.inf, found.mean)))
-    )
+    t = mean / scale if scale > 0 else (float(np.copysign(np.inf, mean)) if mean else 0.0)
     return Comparison(
         components=found,
         interval=Interval(
-            found.mean - half, found.mean + half, level, "users and seeds", "variance components"
+            mean - half, mean + half, level, "users and seeds", "variance components"
         ),
         t=t,
-        p=float(two_sided(mean, error)),
+        p=float(two_sided(abs(mean), error)),
         satterthwaite=float(2 * special.stdtr(error.satterthwaite_df, -abs(t))),
         improved=improved,
         effect=effect,

@@ -145,6 +145,8 @@ def _notes(
     ]
     if compared.left_out:
         sentences.append(f"Without a complete trial: {', '.join(compared.left_out)}.")
+    if any(pair.comparison is not None and pair.seeds == 0 for pair in family.pairs):
+        sentences.append("Seeds 0: the arms share no seed; users are paired, seeds are not.")
     refused = sorted({pair.reason for pair in family.pairs if pair.reason})
     sentences += [f"No claim: {reason}." for reason in refused]
     if family.size and pool is None:

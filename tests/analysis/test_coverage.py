@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from analysis.statistics import compare
+from analysis.unpaired import compare_unpaired
 from benchmarks.aa_study import RATE, halves, split_study
 from benchmarks.bench_coverage import World, residual_share, setting, simulated, user_standard_error
 
@@ -52,8 +53,10 @@ def test_eight_seeds_have_35_halves():
     assert all(sorted(first + second) == list(range(8)) for first, second in splits)
 
 
-def test_halves_of_one_arm_are_compared_as_any_two_arms_are():
+def test_halves_of_one_arm_share_no_seed_and_are_compared_so_and_in_every_pairing():
     values = np.random.default_rng(3).random((4, 30))
     rows = split_study(values, np.random.default_rng(0))
     assert len(rows) == 3
-    assert rows[0]["p"] == compare(values[[0, 1]], values[[2, 3]]).p
+    assert rows[0]["unpaired"] == compare_unpaired(values[[0, 1]], values[[2, 3]]).p
+    expected = [compare(values[[0, 1]], values[order]).p for order in ([2, 3], [3, 2])]
+    assert rows[0]["paired"] == pytest.approx(expected)

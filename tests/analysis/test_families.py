@@ -8,6 +8,7 @@ from statsmodels.stats.multitest import multipletests
 from analysis.families import OWN_SEEDS, against, all_pairs, pooled
 from analysis.per_user import Arm
 from analysis.statistics import TOO_FEW_SEEDS, compare
+from analysis.unpaired import compare_unpaired
 from model.errors import RequestError
 
 
@@ -62,12 +63,20 @@ def test_a_single_seed_claims_nothing_and_does_not_count():
     assert math.isnan(family.pairs[0].adjusted)
 
 
-def test_arms_without_a_common_seed_stay_in_the_family_with_the_reason():
+def test_arms_without_a_common_seed_are_compared_without_pairing_seeds():
     first, second, third, _ = made(np.random.default_rng(3), SUBSETS)
-    other = second._replace(seeds=(7, 8, 9))
+    family = against(first, [second._replace(seeds=(7, 8, 9)), third])
+    expected = compare_unpaired(second.values, first.values)
+    assert (family.pairs[0].seeds, family.pairs[0].comparison) == (0, expected)
+    assert family.size == 2
+
+
+def test_one_seed_each_and_none_in_common_stays_in_the_family_with_the_reason():
+    first, second, third, _ = made(np.random.default_rng(3), SUBSETS)
+    other = second._replace(seeds=(7,), values=second.values[:1])
     family = against(first, [other, third])
     assert family.pairs[0].comparison is None
-    assert family.pairs[0].reason == "no seed in common: 3 and 3 are complete"
+    assert family.pairs[0].reason == "no seed in common: 1 and 3 are complete"
     assert family.size == 1
     assert family.pairs[1].adjusted == family.pairs[1].comparison.p
 
