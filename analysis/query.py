@@ -63,6 +63,7 @@ def query(
         group_by: columns; each combination of their values is one row of aggregates, see
             `analysis.grouping`; without any, aggregates among `columns` are over all rows.
             `attrs["over"]` of the frame names what differs within rows.
+            Metrics of different protocols are never mixed.
             Without a study a trial that several share counts once. Cells that only screen
             candidates stay out unless `stage` is named.
 
@@ -98,11 +99,14 @@ def query(
         statement = grouped(
             rows, groups, shown=shown, where=chosen, sort=order, gated=source == "results"
         )
-        frame = read(connection, statement if limit is None else statement.limit(limit))
         others = [name for name in _COMPARED if name not in groups]
         ends = varying(rows, groups, names=others, where=chosen)
         differs = connection.execute(ends).one()
-    frame.attrs["over"] = [name for name, found in zip(others, differs, strict=True) if found]
+        over = [name for name, found in zip(others, differs, strict=True) if found]
+        if "protocol" in over:
+            _require_one_protocol([*shown, *(term for term, _ in order)])
+        frame = read(connection, statement if limit is None else statement.limit(limit))
+    frame.attrs["over"] = over
     return with_roots(frame, shown)
 
 
@@ -195,6 +199,17 @@ def sql(engine: Engine, text: str) -> pd.DataFrame:
         )
     columns = zip(*rows, strict=True) if rows else ((),) * len(names)
     return pd.DataFrame(dict(zip(names, map(untyped_column, columns), strict=True)))
+
+
+def _require_one_protocol(terms: Sequence[Term]) -> None:
+    """Refuse an aggregate over trials whose metrics were counted among other candidates."""
+    for term in terms:
+        mixed = term.column in _BETTER_HIGH and "_full_" not in str(term.column)
+        if mixed and term.aggregate not in {None, "n"}:
+            raise RequestError(
+                f"metrics of different protocols never share an aggregate, got {term.name} over "
+                "several; add protocol to --group-by, or choose one with --where"
+            )
 
 
 class _Condition:

@@ -25,9 +25,9 @@ STUDIES = dedent(
     """\
     datasets:
       made-films:
-        synthetic: {recipe: order, users: 900, items: 300, events: 30}
+        synthetic: {recipe: planted-order, users: 900, items: 300, events: 30}
       made-games:
-        synthetic: {recipe: order, users: 700, items: 200, events: 12, seed: 1}
+        synthetic: {recipe: planted-order, users: 700, items: 200, events: 12, seed: 1}
     defaults: {heads: 6, hidden: 48, epochs: 15}
     studies:
       made-subsets:

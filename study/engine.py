@@ -69,6 +69,7 @@ def reading(url: str) -> Engine:
                 max_overflow=2,
                 connect_args={"options": "-c default_transaction_read_only=on"},
                 execution_options={"postgresql_readonly": True},
+                isolation_level="REPEATABLE READ",  # one snapshot, as SQLite's readers have it
             )
         else:
             if not path.is_file():

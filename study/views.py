@@ -151,8 +151,8 @@ _MEANINGS = {
         "train_loss": "Mean training loss of the epoch.",
         "seconds": "Wall-clock time of the epoch, seconds.",
         **{
-            name: f"{split} {metric} after the epoch, candidates `{protocol}`, mean over users."
-            for name, (split, protocol, metric) in EPOCH_METRICS.items()
+            name: f"{split} {metric} after the epoch, candidates of `protocol`, mean over users."
+            for name, (split, _, metric) in EPOCH_METRICS.items()
             if split == "validation"
         },
     },

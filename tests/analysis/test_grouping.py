@@ -193,6 +193,20 @@ def test_trials_that_only_screen_stay_out_unless_the_stage_is_named(engine, stor
     assert rows(by_stage) == [("final", 6), ("screen", 4)]
 
 
+def test_metrics_of_different_protocols_never_share_an_average(engine, store_url):
+    writer = writing(store_url)
+    with writer.begin() as connection:
+        connection.execute(text("UPDATE trial SET protocol = 'uniform-100' WHERE seed = 1"))
+    writer.dispose()
+    with pytest.raises(RequestError, match=r"got mean\(validation_ndcg@10\) over several; add"):
+        query(engine, group_by="embeddings")
+    apart = query(engine, group_by="protocol", columns="protocol,n,mean(validation_ndcg@10)")
+    assert apart["n"].tolist() == [5, 5]
+    one = query(engine, group_by="embeddings", where="protocol = 'popular-100'")
+    assert one["n(test_ndcg@10)"].tolist() == [2, 2, 1]
+    assert query(engine, columns="n, n(test_ndcg@10), mean(test_full_ndcg@5)")["n"].tolist() == [10]
+
+
 def test_curves_are_grouped_by_epoch(engine):
     found = query(
         engine,

@@ -9,7 +9,8 @@ down_revision = "0004"
 
 def upgrade() -> None:
     """Add a column to each of the two tables."""
+    # Rebuilt, so that SQLite's text of the table is the one that is made anew.
+    rebuilt = "always" if op.get_bind().dialect.name == "sqlite" else "never"
     for table, name in (("attempt", "log"), ("environment", "node")):
-        # Rebuilt, so that an upgraded database has the text of a new one.
-        with op.batch_alter_table(table, recreate="always") as batch:
+        with op.batch_alter_table(table, recreate=rebuilt) as batch:
             batch.add_column(sa.Column(name, sa.Text))
