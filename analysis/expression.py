@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     Boolean,
     ColumnElement,
     Float,
@@ -191,9 +192,11 @@ class _Parser:
         if left.kind in {"text", "flag"} and sign.text[0] in "<>" and sign.text != "<>":
             self.refuse(f"a {left.kind} is compared with =, != or in", sign)
         negative = sign.text in {"!=", "<>"}
-        found = func.coalesce(
-            _COMPARE["=" if negative else sign.text](left.column, right.column), false()
+        found: ColumnElement[bool] = _COMPARE["=" if negative else sign.text](
+            left.column, right.column
         )
+        if not (_is_never_null(left.column) and _is_never_null(right.column)):
+            found = func.coalesce(found, false())  # which no index answers
         return not_(found) if negative else found
 
     def _fitted(self, value: _Operand, column: _Operand) -> _Operand:
@@ -305,6 +308,10 @@ class _Parser:
             self.refuse(f"{what}: {self._text[begin]}", _Token("sign", "", begin))
         kind = str(found.lastgroup)
         return _Token(kind, found[kind], found.start(kind))
+
+
+def _is_never_null(side: ColumnElement[Any] | None) -> bool:
+    return isinstance(side, BindParameter) or getattr(side, "nullable", True) is False
 
 
 def _kind(column_type: TypeEngine[Any]) -> Kind:

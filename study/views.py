@@ -160,6 +160,7 @@ _MEANINGS = {
 _SOURCES = (_trial, _result, _environment, EpochMetricRow.__table__.c)
 
 for _view in (RESULTS, CURVES):
+    _view.c.trial.nullable = False
     for _column in _view.c:
         _inherited = (source[_column.name] for source in _SOURCES if _column.name in source)
         _meaning = _MEANINGS[_view.name].get(_column.name)

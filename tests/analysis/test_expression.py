@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
+    event,
     select,
 )
 from sqlalchemy.pool import StaticPool
@@ -225,6 +226,20 @@ def test_any_text_is_an_expression_or_refused(text):
 def test_text_is_bound_and_never_part_of_the_statement():
     found = condition("state = 'complete'", dict(TABLE.c.items()))
     assert "complete" not in str(found)
+
+
+def test_a_trial_is_found_by_its_key_however_many_epochs_there_are(tmp_path):
+    what = fill(f"sqlite:///{tmp_path}/results.db", tmp_path)
+    trial = next(iter(what.trials))
+    statements = []
+    engine = open_reader(f"sqlite:///{tmp_path}/results.db")
+    event.listen(engine, "before_cursor_execute", lambda *a: statements.append(a[2:4]))
+    assert len(query(engine, source="curves", where=f"trial = '{trial}'")) == 2
+    [(statement, values)] = [each for each in statements if each[0].startswith("SELECT")]
+    with engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
+    engine.dispose()
+    assert not [row for row in plan if row[3].startswith("SCAN")]
 
 
 @pytest.mark.parametrize(
