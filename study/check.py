@@ -157,7 +157,12 @@ class _Checking:
     def _best_epochs(self) -> Iterator[str]:
         """The best epoch is the one with the highest validation score, not the last."""
         at_best, better = EpochMetricRow.__table__.alias(), EpochMetricRow.__table__.alias()
-        own = select(TrialRow.protocol).where(TrialRow.id == _result.trial).scalar_subquery()
+        own = (
+            select(TrialRow.protocol)
+            .where(TrialRow.id == _result.trial)
+            .correlate(ResultRow.__table__)
+            .scalar_subquery()
+        )
 
         def selection(metric: Any) -> Any:  # noqa: ANN401
             return and_(

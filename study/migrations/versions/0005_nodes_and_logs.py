@@ -10,7 +10,7 @@ down_revision = "0004"
 def upgrade() -> None:
     """Add a column to each of the two tables."""
     # Rebuilt, so that SQLite's text of the table is the one that is made anew.
-    rebuilt = "always" if op.get_bind().dialect.name == "sqlite" else "never"
+    sqlite = op.get_bind().dialect.name == "sqlite"
     for table, name in (("attempt", "log"), ("environment", "node")):
-        with op.batch_alter_table(table, recreate=rebuilt) as batch:
+        with op.batch_alter_table(table, recreate="always" if sqlite else "never") as batch:
             batch.add_column(sa.Column(name, sa.Text))
