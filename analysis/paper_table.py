@@ -26,6 +26,8 @@ _TITLES = {
     "sasrec": "SASRec",
     "tisasrec": "TiSASRec",
     "marank": "MARank",
+    "cta": "CTA",
+    "time_lstm": "Time-LSTM",
     "item_knn": "item kNN",
     "popularity": "popularity",
 }
@@ -87,6 +89,15 @@ class PaperTable(NamedTuple):
     rows: tuple[PaperRow, ...]
     scores: tuple[tuple[str, ModelScore], ...]
     notes: tuple[str, ...]
+
+
+def model_title(model: str, subset: str) -> str:
+    """Return a model's name in tables; MEANTIME without an embedding is a model of its own.
+
+    >>> model_title("sasrec", ""), model_title("meantime", "none")
+    ('SASRec', 'no embedding')
+    """
+    return NO_EMBEDDING if subset == "none" else _TITLES.get(model, model)
 
 
 def paper_table(
@@ -172,7 +183,7 @@ def _scores(
     found: dict[str, ModelScore] = {}
     for _, arm in table.iterrows():
         subset = str(arm["embeddings"])
-        title = NO_EMBEDDING if subset == "none" else _TITLES.get(str(arm["model"]), arm["model"])
+        title = model_title(str(arm["model"]), subset)
         if title in found or math.isnan(float(arm[SELECTION])):
             continue
         shown = [subset] if subset else []

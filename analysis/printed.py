@@ -7,6 +7,7 @@ import numpy as np
 from analysis import frames
 from analysis.hyperparameter_table import hyperparameter_sheet
 from analysis.material import read_material
+from analysis.model_table import model_comparisons, model_sheet
 from analysis.modes import Mode
 from analysis.paper_table import paper_sheet, paper_table
 from analysis.sheet import Sheet
@@ -19,7 +20,7 @@ from analysis.significance_table import (
 from analysis.tables import measure
 from analysis.verdicts import verdicts
 
-Kind = Literal["main", "hyperparameters", "significance", "matrix", "power", "opinions"]
+Kind = Literal["main", "models", "hyperparameters", "significance", "matrix", "power", "opinions"]
 
 OPTIMISM_SEED = 0
 """Seeds the bootstrap that shows how much choosing points flatters validation."""
@@ -46,7 +47,9 @@ class Comparing(NamedTuple):
     pool_seeds: bool = False
 
 
-def study_sheets(store: str, study: str, *, kind: Kind, comparing: Comparing) -> list[Sheet]:
+def study_sheets(  # noqa: PLR0911  one return a kind
+    store: str, study: str, *, kind: Kind, comparing: Comparing
+) -> list[Sheet]:
     """Read a study and return its tables of a kind; comparisons are one table per group.
 
     Raises:
@@ -59,12 +62,16 @@ def study_sheets(store: str, study: str, *, kind: Kind, comparing: Comparing) ->
         case "hyperparameters":
             return [hyperparameter_sheet(material)]
     prefix = "test_" if comparing.protocol == "popular-100" else "test_full_"
+    column = measure(prefix + comparing.metric)
     engine = frames.open_reader(store)
     try:
+        if kind == "models":
+            models = model_comparisons(engine, material, column=column)
+            return [model_sheet(compared, column) for compared in models]
         found = verdicts(
             engine,
             material,
-            column=measure(prefix + comparing.metric),
+            column=column,
             mode=comparing.mode,
             reference=comparing.reference,
             pool_seeds=comparing.pool_seeds,

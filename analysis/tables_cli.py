@@ -16,6 +16,7 @@ class SheetKind(StrEnum):
     """Which table `tables` prints."""
 
     main = "main"
+    models = "models"
     hyperparameters = "hyperparameters"
     significance = "significance"
     matrix = "matrix"
@@ -57,7 +58,7 @@ def tables_command(
     ] = None,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Print a study's tables: the paper's, best hyperparameters, significance, power."""
+    """Print a study's tables: the paper's, models, best hyperparameters, significance, power."""
     from analysis.printed import Comparing, study_sheets  # noqa: PLC0415
     from analysis.sheet import write_sheet  # noqa: PLC0415
 
