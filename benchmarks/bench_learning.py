@@ -19,11 +19,11 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
+from scipy.stats import t
+
 from model.config import DatasetConfig, MeantimeConfig, TrainingConfig, TrialConfig
 
 SUBSETS = ("day+pos+sin+log", "log", "sin")
-T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365}
-"""Student's t, 97.5%, by degrees of freedom."""
 
 
 def trained(path: str, subset: str, seed: int, epochs: int, folder: Path) -> dict:
@@ -99,7 +99,7 @@ def table(found: list[dict], against: str = "plain") -> list[str]:
             ]
             said = ""
             if path != against and len(pairs) > 1:
-                half = T_975[len(pairs) - 1] * statistics.stdev(pairs) / len(pairs) ** 0.5
+                half = t.ppf(0.975, len(pairs) - 1) * statistics.stdev(pairs) / len(pairs) ** 0.5
                 mean = statistics.mean(pairs)
                 said = f"{mean:+.4f} [{mean - half:+.4f}, {mean + half:+.4f}]"
             ndcg = statistics.mean(f["ndcg"] for f in mine)
