@@ -1,4 +1,5 @@
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from analysis.statistics import TOO_FEW_SEEDS, compare
 from analysis.tables import SELECTION, measure
 from analysis.verdicts import MATRIX_ARMS, verdicts
 from model.errors import RequestError
-from tests.analysis.hand_made import study
+from tests.analysis.hand_made import report_source, study
 from tests.analysis.simulated import STUDY, simulated_store
 from tests.analysis.test_sheet import compiled
 from tests.console import meantime
@@ -68,15 +69,10 @@ def test_the_papers_numbers_are_all_there():
 
 
 def material_of(points, **changes):
-    import pandas as pd
-
-    from analysis.material import Material
-
     results, cells = study(points)
-    empty = pd.DataFrame()
     for name, value in changes.items():
         results[name] = value
-    return Material("by-hand", "?", "sqlite://", cells, results, empty, empty, empty)
+    return report_source(results, cells)
 
 
 def test_the_main_table_sets_published_numbers_beside_ours_and_names_what_differs():
@@ -132,9 +128,7 @@ def test_arms_are_chosen_by_validation_when_test_says_otherwise(store):
     for name in poisoned.columns:
         if name.startswith("test_"):
             poisoned[name] = 1 - poisoned[name]
-    from analysis.material import with_rows
-
-    after = paper_table(with_rows(material, results=poisoned, cells=material.cells))
+    after = paper_table(replace(material, results=poisoned))
     assert [(d, s.model, s.arm) for d, s in after.scores] == [
         (d, s.model, s.arm) for d, s in before.scores
     ]
