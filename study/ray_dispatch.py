@@ -329,6 +329,7 @@ class _Receiver(TrialProgressCallback):
         super().__init__()
         self._line, self._orders, self._races = line, orders, races
         self._kills = memory_kills()
+        self._ended: set[str] = set()
 
     def on_trial_result(
         self,
@@ -349,13 +350,15 @@ class _Receiver(TrialProgressCallback):
                 for event in events
                 if isinstance(event, EpochEnded)
             ]
+        if isinstance(events[-1], Ended):
+            self._ended.add(trial.trial_id)
         self._line.send("events", events)
 
     def on_trial_error(
         self, iteration: int, trials: list[RayTrial], trial: RayTrial, **_: Any
     ) -> None:
         declared = trial.config["order"].trial
-        self._line.send("events", [self._failed(declared.id, _error_of(trial))])
+        self._last_word(trial, self._failed(declared.id, _error_of(trial)))
 
     def _failed(self, trial_id: str, error: Exception | None) -> Failed:
         if not isinstance(error, ray.exceptions.RayActorError):
@@ -369,10 +372,14 @@ class _Receiver(TrialProgressCallback):
     def on_trial_complete(
         self, iteration: int, trials: list[RayTrial], trial: RayTrial, **_: Any
     ) -> None:
-        # The launch ignores it where the trial's own last word has come.
         declared = trial.config["order"].trial
-        silent = Failed(declared.id, "lost", "Ray ended the trial without a report")
-        self._line.send("events", [silent])
+        self._last_word(trial, Failed(declared.id, "lost", "Ray ended the trial without a report"))
+
+    def _last_word(self, trial: RayTrial, failed: Failed) -> None:
+        """Speak for an attempt that has not spoken; the launch may have ordered the next one."""
+        if trial.trial_id not in self._ended:
+            self._line.send("events", [failed])
+        self._ended.discard(trial.trial_id)
 
     def on_step_end(self, iteration: int, trials: list[RayTrial], **_: Any) -> None:
         self._orders.look()

@@ -132,13 +132,13 @@ def cluster(tmp_path_factory):
         "PYTHONPATH": str(pretended.FOLDER),
         "PRETENDED_FOLDER": str(folder),
     }
-    ray = Path(sys.executable).with_name("ray")
+    ray = [sys.executable, "-c", "from ray.scripts.scripts import main; main()"]
     common = ["--num-cpus=1", "--num-gpus=1", "--object-store-memory=100000000", "--block"]
     address = "127.0.0.1:26379"
 
     def start(name, *where):
         return subprocess.Popen(
-            [ray, "start", f"--node-name={name}", *where, *common],
+            [*ray, "start", f"--node-name={name}", *where, *common],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -12,13 +12,13 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from model.errors import RequestError
-from study.engine import reading, writing
+from study.engine import is_claimed, reading, writing
 from study.schema import REVISION
 from tests.stored import ENVIRONMENT, fill, opened
 
 START = """
 import sys
-from study.engine import writing
+from study.engine import is_claimed, writing
 sys.stdin.readline()
 writing(sys.argv[1]).dispose()
 """
@@ -205,3 +205,15 @@ def test_the_writer_holds_the_write_lock_from_its_first_statement(tmp_path):
             other.execute("BEGIN IMMEDIATE")
     other.close()
     engine.dispose()
+
+
+def test_readers_see_whether_a_launch_holds_the_store_and_do_not_disturb_it(store_url):
+    from study.store import Store
+
+    with Store.open(store_url) as store:
+        assert not is_claimed(store_url)
+        with store.claim():
+            assert is_claimed(store_url)
+            store.renew_claim()  # looking took nothing away
+            assert is_claimed(store_url)
+        assert not is_claimed(store_url)
