@@ -96,6 +96,7 @@ def status_command(
 
     from analysis.frames import open_reader, studies  # noqa: PLC0415
     from analysis.status import lines, status, trial_lines  # noqa: PLC0415
+    from study.engine import is_claimed  # noqa: PLC0415
 
     engine = open_reader(store)
     if trial is not None:
@@ -120,9 +121,10 @@ def status_command(
             ]
         )
         return
+    claimed = is_claimed(store)
     for standing in standings:
         out().print(_sum(standing.coverage), markup=False)
-        for line in lines(standing, now=datetime.now(UTC)):
+        for line in lines(standing, now=datetime.now(UTC), claimed=claimed):
             out().print(line, markup=False)
 
 

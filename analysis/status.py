@@ -129,14 +129,26 @@ def status(engine: Engine, study: str) -> Status:
     )
 
 
-def lines(standing: Status, *, now: datetime) -> list[str]:
-    """Say what a status holds beside its sum, one line each."""
+def lines(standing: Status, *, now: datetime, claimed: bool = True) -> list[str]:
+    """Say what a status holds beside its sum, one line each.
+
+    Args:
+        standing: of a study.
+        now: UTC.
+        claimed: whether a launch holds the store; what runs without one was left by its death.
+    """
     said = []
     if standing.seconds_left:
         said.append(f"  time left: about {duration(standing.seconds_left)}")
     if standing.best is not None:
         value, name = standing.best
         said.append(f"  best validation NDCG@10: {value:.4f}, {name}")
+    if standing.running and not claimed:
+        said.append(
+            f"  no launch is alive: {len(standing.running)} attempts were left by one that died; "
+            f"`meantime launch {standing.coverage.study}` continues them"
+        )
+        return said
     for trial in standing.running:
         epoch = f"epoch {trial.epoch}" if trial.epoch else "starting"
         reached = "" if trial.value is None else f", validation NDCG@10 {trial.value:.4f}"

@@ -25,7 +25,7 @@ from study.store import Store
 STUDY = """\
 datasets:
   tiny:
-    synthetic: {{recipe: order, users: 400, items: 40, events: 10}}
+    synthetic: {{recipe: planted-order, users: 400, items: 40, events: 10}}
 studies:
   nothing:
     question: What does a trial cost that does nothing?

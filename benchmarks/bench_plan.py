@@ -20,7 +20,7 @@ from study.store import Store
 STUDIES = """\
 datasets:
   tiny:
-    synthetic: {recipe: order, users: 400, items: 40, events: 10}
+    synthetic: {recipe: planted-order, users: 400, items: 40, events: 10}
 defaults: {heads: 6}
 studies:
   wide:

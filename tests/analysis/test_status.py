@@ -32,6 +32,12 @@ def test_a_status_says_what_runs_what_is_best_and_what_is_left(filled):
     assert said[1] == "  best validation NDCG@10: 0.4000, tiny none seed 0"
     assert said[2].startswith(f"  running: {trials[3]} tiny ")
     assert ": starting, " in said[2]
+    left_behind = lines(found, now=datetime(2027, 1, 1, tzinfo=UTC), claimed=False)
+    assert left_behind[:2] == said[:2]
+    assert left_behind[2:] == [
+        "  no launch is alive: 1 attempts were left by one that died; `meantime launch small` "
+        "continues them"
+    ]
 
 
 def test_a_trial_tells_its_configuration_and_every_attempt(filled):

@@ -18,7 +18,7 @@ from tests.stored import ENVIRONMENT, fill, opened
 
 START = """
 import sys
-from study.engine import is_claimed, writing
+from study.engine import writing
 sys.stdin.readline()
 writing(sys.argv[1]).dispose()
 """
