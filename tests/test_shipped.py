@@ -40,9 +40,9 @@ def test_the_table_s_models_have_the_same_number_of_trials_and_a_floor():
         assert count == (1 + 3 if model == "popularity" else 16 + 3)
     assert len(counts) == 4 * 7
     reduced = Counter(trial.model for trial in trials_of("ml-100k-table").values())
-    # Two points with three seeds each; popularity has one.
-    assert reduced.pop("popularity") == 3
-    assert set(reduced.values()) == {6}
+    # One point with three seeds for all but the neighbours, whose number is tried.
+    assert reduced.pop("item_knn") == 6
+    assert set(reduced.values()) == {3}
     assert len(reduced) == 6
 
 
