@@ -28,6 +28,7 @@ _TITLES = {
     "marank": "MARank",
     "cta": "CTA",
     "time_lstm": "Time-LSTM",
+    "transformer": "Transformer",
     "item_knn": "item kNN",
     "popularity": "popularity",
 }

@@ -17,6 +17,7 @@ from model.config import (
     TimeLstmConfig,
     TisasrecConfig,
     TrainingConfig,
+    TransformerConfig,
 )
 from model.cta import Cta
 from model.data.batches import TrainingBatch, TrainingBatches
@@ -31,6 +32,7 @@ from model.randomness import numpy_generator
 from model.sasrec import Sasrec
 from model.time_lstm import TimeLstm
 from model.tisasrec import Tisasrec
+from model.transformer import Transformer
 
 
 def build(  # noqa: PLR0911  one return a model
@@ -53,6 +55,8 @@ def build(  # noqa: PLR0911  one return a model
             return Cta(config, n_items=n_items, seed=seed)
         case TimeLstmConfig():
             return TimeLstm(config, n_items=n_items, seed=seed)
+        case TransformerConfig():
+            return Transformer(config, n_items=n_items, seed=seed)
         case ItemKnnConfig():
             return ItemKnn(config, data)
         case PopularityConfig():
@@ -78,16 +82,23 @@ def training_batches(
         order_rng: shuffles.
         draw_rng: draws what is new in every epoch: masks or negatives.
     """
+    asked: int | None = None
     match config:
         case MeantimeConfig() | Bert4recConfig():
             return TrainingBatches(
                 data, training, max_len=config.max_len, order_rng=order_rng, mask_rng=draw_rng
             )
         case SasrecConfig() | TisasrecConfig() | CtaConfig() | TimeLstmConfig():
-            stretches = next_item_windows(data, training, max_len=config.max_len)
+            stretches = next_item_windows(
+                data, max_len=config.max_len, stride=training.train_window
+            )
             negatives = config.negatives if config.loss == "binary" else 0
         case MarankConfig():
             stretches, negatives = every_next_item(data, history=config.history), 1
+            asked = 1
+        case TransformerConfig():
+            asked, negatives = config.asked, 0
+            stretches = next_item_windows(data, max_len=config.max_len, stride=asked)
         case _:
             raise TypeError(f"{config.name} is not trained")
     return NextItemBatches(
@@ -95,7 +106,7 @@ def training_batches(
         stretches,
         batch=training.batch,
         negatives=negatives,
-        last_only=isinstance(config, MarankConfig),
+        asked=asked,
         order_rng=order_rng,
         draw_rng=draw_rng,
         pool_rng=numpy_generator(seed, "negative pools"),

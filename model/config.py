@@ -268,6 +268,24 @@ class TimeLstmConfig(Section):
         return self.max_len + 1
 
 
+class TransformerConfig(_EvenHeads):
+    """The encoder-decoder Transformer, see `model.transformer`."""
+
+    training_factors: ClassVar[frozenset[str]] = _FITTED
+
+    name: Literal["transformer"] = "transformer"
+
+    @property
+    def asked(self) -> int:
+        """How many of the newest events the decoder reads, and predicts what follows them."""
+        return (self.max_len + 1) // 2
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included."""
+        return self.max_len + 1
+
+
 class ItemKnnConfig(Section):
     """Item-based nearest neighbours, see `model.item_knn`.
 
@@ -309,6 +327,7 @@ ModelConfig = (
     | MarankConfig
     | CtaConfig
     | TimeLstmConfig
+    | TransformerConfig
     | ItemKnnConfig
     | PopularityConfig
 )

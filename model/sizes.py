@@ -18,6 +18,7 @@ from model.config import (
     TimeLstmConfig,
     TisasrecConfig,
     TrainingConfig,
+    TransformerConfig,
 )
 
 PART_SCORES = 640_000
@@ -77,6 +78,12 @@ def n_parameters(  # noqa: PLR0911  one return a model
             cell = _linear(h, gates * h) + gates * h * h + (gates - 1) * h
             clock = _linear(h, timed * h) + timed * h + h
             return (data.n_items + 2) * h + cell + clock
+        case TransformerConfig():
+            h = config.hidden
+            attention, inner = 4 * _linear(h, h), _linear(h, 4 * h) + _linear(4 * h, h)
+            layers = 3 * attention + 2 * inner + 5 * _norm(h)
+            tables = (data.n_items + 2) * h + data.n_items + 1
+            return tables + config.layers * layers + 2 * _norm(h)
         case ItemKnnConfig() | PopularityConfig():
             return 0
 
@@ -110,6 +117,8 @@ def training_bytes(config: ModelConfig, training: TrainingConfig, *, data: DataS
             of_block = heads * scores * 2 + positions * hidden * 22
         case SasrecConfig():
             of_block = heads * scores * 2 + positions * hidden * 14
+        case TransformerConfig():
+            of_block = heads * scores + positions * hidden * 26
         case CtaConfig():
             of_block = heads * scores * 2 + positions * hidden * 14
             found += _FLOAT * (16 * scores + 14 * positions * hidden)

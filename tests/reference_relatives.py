@@ -1,4 +1,4 @@
-"""CTA and Time-LSTM in plain loops and float64, one event at a time: the networks' oracles."""
+"""CTA, Time-LSTM and the Transformer in plain loops and float64: the networks' oracles."""
 
 import math
 from dataclasses import dataclass
@@ -110,3 +110,74 @@ class Calibrated(Causal):
                 c = (1 - z) * new + z * c
             found.append(torch.softmax(self.map("context.mixture", c), 0))
         return found
+
+
+@dataclass(frozen=True)
+class Encoded(Weights):
+    """The Transformer, for the events of one sequence, none of them padding."""
+
+    heads: int
+    layers: int
+    n_newer: int
+
+    def states(self, items: list[int]) -> list[Tensor]:
+        """Return the state after each event of the newer half."""
+        table = self.weights["item_embedding"]
+        width = table.shape[1]
+        x = [
+            table[item] * math.sqrt(width) + self._sinusoid(len(items) - 1 - n, width)
+            for n, item in enumerate(items)
+        ]
+        older, newer = x[: -self.n_newer], x[-self.n_newer :]
+        for layer in range(self.layers):
+            name = f"encoder.{layer}"
+            normed = [self.norm(f"{name}.attention_norm", row) for row in older]
+            older = [
+                row + self._attended(f"{name}.attention", query, normed)
+                for row, query in zip(older, normed, strict=True)
+            ]
+            older = [self._fed(name, row) for row in older]
+        memory = [self.norm("encoder_norm", row) for row in older]
+        for layer in range(self.layers):
+            name = f"decoder.{layer}"
+            normed = [self.norm(f"{name}.attention_norm", row) for row in newer]
+            newer = [
+                row + self._attended(f"{name}.attention", normed[i], normed[: i + 1])
+                for i, row in enumerate(newer)
+            ]
+            if memory:
+                newer = [
+                    row
+                    + self._attended(
+                        f"{name}.source_attention", self.norm(f"{name}.source_norm", row), memory
+                    )
+                    for row in newer
+                ]
+            newer = [self._fed(name, row) for row in newer]
+        return [self.norm("decoder_norm", row) for row in newer]
+
+    def _fed(self, name: str, row: Tensor) -> Tensor:
+        normed = self.norm(f"{name}.feed_forward_norm", row)
+        inner = torch.relu(self.map(f"{name}.feed_forward.expand", normed))
+        return row + self.map(f"{name}.feed_forward.contract", inner)
+
+    def _attended(self, name: str, query: Tensor, rows: list[Tensor]) -> Tensor:
+        q = self.map(f"{name}.query", query)
+        width = len(q) // self.heads
+        heads = []
+        for m in range(self.heads):
+            own = slice(m * width, (m + 1) * width)
+            scores = [q[own] @ self.map(f"{name}.key", row)[own] / math.sqrt(width) for row in rows]
+            weights = torch.softmax(torch.stack(scores), 0)
+            parts = [
+                w * self.map(f"{name}.value", row)[own]
+                for w, row in zip(weights, rows, strict=True)
+            ]
+            heads.append(sum(parts[1:], parts[0]))
+        return self.map(f"{name}.output", torch.cat(heads))
+
+    @staticmethod
+    def _sinusoid(place: int, width: int) -> Tensor:
+        phases = [place / 10_000 ** (2 * k / width) for k in range(width // 2)]
+        values = [math.sin(p) for p in phases] + [math.cos(p) for p in phases]
+        return torch.tensor(values, dtype=torch.float64)

@@ -13,7 +13,6 @@ from jaxtyping import Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.config import TrainingConfig
 from model.data.batches import TrainingBatch, Windows, gathered, smallest_gaps, windows
 from model.data.prepare import PreparedData
 from model.data.split import training_ends
@@ -55,7 +54,7 @@ class NextItemBatches:
         *,
         batch: int,
         negatives: int,
-        last_only: bool,
+        asked: int | None,
         order_rng: np.random.Generator,
         draw_rng: np.random.Generator,
         pool_rng: np.random.Generator,
@@ -67,13 +66,13 @@ class NextItemBatches:
             stretches: events that are read, and the one after them: each of at least 2.
             batch: stretches at a time.
             negatives: of each position.
-            last_only: whether only the last event of a stretch is a label.
+            asked: only so many of the newest events of a stretch are labels; None: all.
             order_rng: shuffles the stretches.
             draw_rng: picks negatives out of the pools.
             pool_rng: makes the pools.
         """
         self._data, self._stretches, self._batch = data, stretches, batch
-        self._negatives, self._last_only = negatives, last_only
+        self._negatives, self._asked = negatives, asked
         self._order_rng, self._draw_rng = order_rng, draw_rng
         first = data.offsets[:-1]
         self._users = np.searchsorted(first, stretches.starts, side="right") - 1
@@ -87,8 +86,8 @@ class NextItemBatches:
             starts, ends = self._stretches.starts[chosen], self._stretches.ends[chosen]
             items, times, days = gathered(self._data, starts, ends - 1)
             labels, next_times, _ = gathered(self._data, starts + 1, ends)
-            if self._last_only:
-                labels[:, :-1] = 0
+            if self._asked is not None:
+                labels[:, : -self._asked] = 0
             users = np.broadcast_to(self._users[chosen, None], items.shape)
             yield NextItemBatch(
                 items=torch.from_numpy(items),
@@ -111,12 +110,13 @@ class NextItemBatches:
         return pool[users[..., None], place].astype(np.int64)
 
 
-def next_item_windows(data: PreparedData, training: TrainingConfig, *, max_len: int) -> Windows:
+def next_item_windows(data: PreparedData, *, max_len: int, stride: int) -> Windows:
     """Cut every training prefix into windows of `max_len` events to read and the one after each.
 
-    A prefix of one event has nothing to predict and is left out.
+    Windows end every `stride` events from the newest. A prefix of one event has nothing to predict
+    and is left out.
     """
-    cut = windows(data, max_len=max_len + 1, train_window=training.train_window)
+    cut = windows(data, max_len=max_len + 1, train_window=stride)
     enough = cut.ends - cut.starts >= 2
     return Windows(cut.starts[enough], cut.ends[enough])
 

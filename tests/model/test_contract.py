@@ -22,6 +22,7 @@ from model.config import (
     TimeLstmConfig,
     TisasrecConfig,
     TrainingConfig,
+    TransformerConfig,
     TrialConfig,
 )
 from model.data.batches import evaluation_batch
@@ -48,6 +49,7 @@ CONFIGS = {
     "time_lstm-1": TimeLstmConfig(**SMALL, max_len=12, variant=1),
     "time_lstm-2": TimeLstmConfig(**SMALL, max_len=12, variant=2, loss="softmax"),
     "time_lstm-3": TimeLstmConfig(**SMALL, max_len=12, variant=3),
+    "transformer": TransformerConfig(**EVEN),
     "item_knn": ItemKnnConfig(max_len=12, neighbours=20, decay=0.1),
     "popularity": PopularityConfig(),
 }
@@ -111,7 +113,7 @@ def with_old_padding(batch, columns):
 
 def test_every_model_is_under_the_contract():
     assert {config.name for config in CONFIGS.values()} == set(MODELS)
-    assert len(TRAINED) == 11
+    assert len(TRAINED) == 12
 
 
 class TestEveryModel:
@@ -276,6 +278,28 @@ def test_a_later_event_never_changes_what_was_said_before(name, eight):
         moved = (after - before).abs().amax(dim=2) * (batch.items > 0)
         assert moved[:, :changed].max() < 1e-6
         assert moved[:, changed].max() > 1e-3
+
+
+def test_the_decoder_sees_no_later_event_and_the_encoder_every_older_one(eight):
+    model = build(CONFIGS["transformer"], eight, seed=3)
+    batch = without_target(shown("transformer", eight))
+    n_newer = CONFIGS["transformer"].asked
+    assert n_newer == 6
+
+    def moved(column):
+        items = batch.items.clone()
+        items[:, column] = items[:, column] % N_ITEMS + 1
+        return (model.hidden(replace(batch, items=items)) - model.hidden(batch)).abs().amax((0, 2))
+
+    for place in range(6):
+        change = moved(6 + place)
+        assert not change[:place].any()
+        assert change[place] > 1e-3
+    assert (moved(2) > 1e-5).all()
+    alone = replace(batch, **{f.name: getattr(batch, f.name)[:, -6:] for f in fields(batch)})
+    nothing_older = replace(batch, items=batch.items.clone())
+    nothing_older.items[:, :6] = 0
+    torch.testing.assert_close(model.hidden(nothing_older), model.hidden(alone))
 
 
 @pytest.mark.parametrize("name", LOOKING_AHEAD)

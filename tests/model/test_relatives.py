@@ -1,13 +1,14 @@
-"""CTA and Time-LSTM compute their equations, written out in loops."""
+"""CTA, Time-LSTM and the Transformer compute their equations, written out in loops."""
 
 import pytest
 import torch
 
-from model.config import CtaConfig, TimeLstmConfig
+from model.config import CtaConfig, TimeLstmConfig, TransformerConfig
 from model.cta import Cta
 from model.data.batches import Batch
 from model.time_lstm import TimeLstm
-from tests.reference_relatives import Calibrated, Lstm
+from model.transformer import Transformer
+from tests.reference_relatives import Calibrated, Encoded, Lstm
 
 N_ITEMS, LENGTH = 9, 6
 
@@ -50,3 +51,15 @@ def test_cta_agrees_with_its_equations():
         expected = torch.stack(oracle.states(*(row.tolist() for row in rows)))
         real = batch.items[n] > 0
         torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-10)
+
+
+def test_the_transformer_agrees_with_its_equations():
+    config = TransformerConfig(hidden=4, heads=2, layers=2, max_len=LENGTH, dropout=0.0)
+    network = loud(Transformer(config, n_items=N_ITEMS, seed=0))
+    batch, _ = seen()
+    oracle = Encoded(dict(network.named_parameters()), heads=2, layers=2, n_newer=3)
+    found = network.hidden(batch)
+    assert found.shape == (2, 3, 4)
+    for n, row in enumerate(batch.items.tolist()):
+        expected = torch.stack(oracle.states([item for item in row if item > 0]))
+        torch.testing.assert_close(found[n], expected, rtol=0, atol=1e-10)

@@ -709,7 +709,7 @@ def test_one_model_may_be_written_in_four_ways(tmp_path, models):
             "sasrec: {grid",
             "sasrek: {grid",
             "s.yaml:8: studies.s.models.sasrek: must be one of meantime, bert4rec, tisasrec, "
-            "sasrec, marank, cta, time_lstm, item_knn, popularity, got 'sasrek'; "
+            "sasrec, marank, cta, time_lstm, transformer, item_knn, popularity, got 'sasrek'; "
             "did you mean sasrec?",
         ),
         (
@@ -745,7 +745,7 @@ def test_a_study_may_name_every_model(tmp_path):
         f"studies: {{s: {{question: q, datasets: a, models: {names}, embeddings: [[day]]}}}}\n"
     )
     assert list(load_studies(written(tmp_path, text)).studies["s"].models) == names
-    assert len(names) == 9
+    assert len(names) == 10
 
 
 def test_embeddings_without_meantime_are_refused(tmp_path):

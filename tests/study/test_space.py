@@ -32,7 +32,7 @@ def test_a_factor_knows_its_section_and_by_model_its_default():
             assert section.model_fields[name].default == default
     assert FACTORS["heads"].defaults == {
         "meantime": 4,
-        **dict.fromkeys(("bert4rec", "tisasrec", "sasrec", "cta"), 2),
+        **dict.fromkeys(("bert4rec", "tisasrec", "sasrec", "cta", "transformer"), 2),
     }
     assert (FACTORS["lr"].section, FACTORS["lr"].defaults["sasrec"]) == ("training", 1e-3)
 
