@@ -60,6 +60,18 @@ def started_and_under_way(folder: Path) -> subprocess.Popen[str]:
     return process
 
 
+def alive(folder: Path) -> list[str]:
+    """Return the processes of launches in this folder, Ray's among them."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"MEANTIME_DATA={folder}/data".encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text(errors="replace"))
+        except OSError:
+            continue
+    return found
+
+
 def ranks(folder: Path) -> list[tuple]:
     found = rows(
         folder, 'SELECT trial, split, protocol, greater, equal FROM "rank" ORDER BY 1, 2, 3'
@@ -94,7 +106,13 @@ def test_a_killed_driver_leaves_lost_attempts_and_the_next_launch_ends_the_same(
         process.kill()
         process.wait()
     process.stderr.close()
+    give_up = time.monotonic() + 10
+    while alive(tmp_path):  # they notice that the driver is gone
+        assert time.monotonic() < give_up, alive(tmp_path)
+    kept = list((tmp_path / "results.db.checkpoints").glob("*.checkpoint"))
+    assert kept  # the next launch goes on from here
     assert_recovers(tmp_path, uninterrupted, failure="lost")
+    assert not list((tmp_path / "results.db.checkpoints").iterdir())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -108,6 +126,7 @@ def test_a_signal_ends_cleanly_within_seconds_and_the_next_launch_continues(
     assert process.wait() == 130
     assert time.monotonic() - asked < 10
     process.stderr.close()
+    assert alive(tmp_path) == []
     assert "continues with the trials that are left" in said
     assert "Traceback" not in said
     assert set(rows(tmp_path, "SELECT failure FROM attempt WHERE state = 'failed'")) == {
