@@ -176,6 +176,7 @@ def grouped(
     ]
     return (
         select(*(expression(term).label(term.name) for term in shown))
+        .select_from(source)  # `n` alone names no column of it
         .group_by(*keys.values())
         .order_by(*order)
     )
