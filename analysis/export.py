@@ -81,6 +81,11 @@ def embed(figure: Figure, name: str) -> str:
     )
 
 
+def embed_later(figure: Figure) -> str:
+    """Return a figure's JSON, safe in a script, for a page that draws it when it comes in sight."""
+    return str(figure.to_json()).replace("<", r"\u003c")
+
+
 def plotly_script() -> str:
     """Return plotly.js (4.8 MB), for one script element of a page."""
     return str(plotly.offline.get_plotlyjs())

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from analysis import frames
 from analysis.captions import candidates, own_protocol, replaced_time
-from analysis.export import PAGES, embed, plotly_script
+from analysis.export import PAGES, embed_later, plotly_script
 from analysis.figures import draw_all
 from analysis.files import write_atomically
+from analysis.findings import Findings, findings
 from analysis.material import Material, read_material
 from analysis.modes import Mode
 from analysis.tables import (
@@ -33,6 +35,7 @@ from analysis.tables import (
     separated,
     swept,
 )
+from model.errors import RequestError
 from model.results import SELECTED_BY
 
 SHOWN_ARMS = 20
@@ -97,6 +100,7 @@ class Report:
         datasets: one mapping of texts for each data set of the study.
         n_seeds: declared seeds.
         selected_by: the metric that chooses epochs and orders arms, `NDCG@10`.
+        supported: what the comparisons of subsets support, by data set and problem.
     """
 
     study: str
@@ -114,6 +118,7 @@ class Report:
     datasets: tuple[dict[str, str], ...]
     n_seeds: int
     selected_by: str
+    supported: tuple[Findings, ...]
 
 
 def compose(source: Material) -> Report:
@@ -158,20 +163,20 @@ def compose(source: Material) -> Report:
         missing=_failures(results, measured, factors),
         infeasible=tuple((str(rule), int(count)) for rule, count in infeasible.items()),
         environments=tuple(_environments(source.attempts)),
-        datasets=tuple(_datasets(source.datasets, results)),
+        datasets=tuple(_datasets(source, results)),
         n_seeds=int(cells["seed"].nunique()),
         selected_by=measure(SELECTION).title,
+        supported=findings(source),
     )
 
 
 def render(source: Material) -> str:
     """Return the page as HTML."""
+    drawn = draw_all(source)
     return PAGES.get_template("report.html").render(
         report=compose(source),
-        figures=[
-            (figure, embed(figure.page, f"figure-{number}"))
-            for number, figure in enumerate(draw_all(source).figures, start=1)
-        ],
+        figures=[(figure, embed_later(figure.page)) for figure in drawn.figures],
+        not_drawn=drawn.not_drawn,
         plotly=plotly_script(),
     )
 
@@ -314,10 +319,10 @@ def _environments(attempts: pd.DataFrame) -> Iterable[dict[str, str]]:
         yield {"attempts": str(len(group)), **facts}
 
 
-def _datasets(datasets: pd.DataFrame, results: pd.DataFrame) -> Iterable[dict[str, str]]:
+def _datasets(source: Material, results: pd.DataFrame) -> Iterable[dict[str, str]]:
     """Describe the prepared data sets that the results come from, by the names they go by there."""
     # Two declared names may stand for the same rows, and then share a fingerprint.
-    prepared = datasets.drop(columns="name").set_index("fingerprint")
+    prepared = source.datasets.drop(columns="name").set_index("fingerprint")
     used = results[["dataset", "fingerprint"]].dropna().drop_duplicates()
     for name, fingerprint in sorted(used.itertuples(index=False)):
         dataset = prepared.loc[fingerprint]
@@ -328,4 +333,19 @@ def _datasets(datasets: pd.DataFrame, results: pd.DataFrame) -> Iterable[dict[st
             "interactions": f"{dataset['n_interactions']:,}",
             "days": f"{dataset['n_days']:,}",
             "fingerprint": str(fingerprint)[:16],
+            "users_like": _users_like(source, str(fingerprint)),
         }
+
+
+def _users_like(source: Material, fingerprint: str) -> str:
+    """Describe a data set's users, in a sentence; empty where the data are not on this machine."""
+    try:
+        traits = source.traits(fingerprint)
+    except RequestError:
+        return ""
+    days = np.median(traits.span) / 86_400
+    return (
+        f"Before the test target the median user has {np.median(traits.history):.0f} events over "
+        f"{days:.3g} days; {traits.same_time.mean():.0%} of test targets carry the time of the "
+        "event before them, which tells a time-aware model nothing new."
+    )

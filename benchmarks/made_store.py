@@ -27,7 +27,7 @@ STUDIES = dedent(
       made-films:
         synthetic: {recipe: planted-order, users: 900, items: 300, events: 30}
       made-games:
-        synthetic: {recipe: planted-order, users: 700, items: 200, events: 12, seed: 1}
+        synthetic: {recipe: planted-recency, users: 700, items: 200, events: 12, seed: 1}
     defaults: {heads: 6, hidden: 48, epochs: 15}
     studies:
       made-subsets:
@@ -71,7 +71,7 @@ def fill(url: str, study: str, *, epochs: int = 15, gaps: bool = True) -> int:
         path.write_text(STUDIES)
         file = load_studies(path)
     what = plan(study_named(file, study), file)
-    machine = environment(device="cpu", threads=1)
+    machine = environment(device="cpu", threads=1, node="made")
     configs = {trial.dataset: trial.config().dataset for trial in what.trials.values()}
     data = {name: load_prepared(config, Path()) for name, config in configs.items()}
     difficulty = {

@@ -39,6 +39,7 @@ class Board(NamedTuple):
         arms: one for each compared subset, in declared order.
         compared: how hyperparameter points were treated, and which subset validation names best.
         pool: the seeds' error common to all arms, None where each pair has its own.
+        pooling: which of the two, a sentence.
         notes: sentences that every caption on these arms states.
     """
 
@@ -46,6 +47,7 @@ class Board(NamedTuple):
     arms: tuple[Arm, ...]
     compared: Compared
     pool: Pooled | None
+    pooling: str
     notes: tuple[str, ...]
 
     def arm(self, subset: str) -> Arm:
@@ -64,8 +66,8 @@ class Board(NamedTuple):
 
     @property
     def n_seeds(self) -> int:
-        """Seeds that every arm has."""
-        return len(set.intersection(*(set(arm.seeds) for arm in self.arms)))
+        """The most seeds that an arm has."""
+        return max(len(arm.seeds) for arm in self.arms)
 
 
 def board(group: Group, material: Material) -> Board:
@@ -89,6 +91,7 @@ def board(group: Group, material: Material) -> Board:
         raise RequestError(f"a comparison needs two subsets, got {len(compared.arms)}")
     # Points are told in the caption; here a subset has one arm and is called by its name.
     arms = tuple(arm._replace(point=()) for arm in compared.arms)
+    pool, pooling = _pool(arms) if material.pool_seeds else (None, OWN_SEEDS)
     column = measure(METRIC)
     seeds = sorted({len(arm.seeds) for arm in arms})
     many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
@@ -102,7 +105,8 @@ def board(group: Group, material: Material) -> Board:
         group=group,
         arms=arms,
         compared=compared,
-        pool=_pool(arms) if material.pool_seeds else None,
+        pool=pool,
+        pooling=pooling,
         notes=(
             coverage(cells, int((cells["counted"] & cells[METRIC].notna()).sum())),
             f"{column.split.capitalize()} {column.title} per user, read at the best validation "
@@ -138,8 +142,9 @@ def uncertainty(of: Board, *, family: int = 0) -> tuple[str, ...]:
             "One seed: intervals let users vary alone, how far another seed would move a value is "
             "unknown, and no significance is claimed.",
         )
-    pooling = OWN_SEEDS if of.pool is None else pooling_sentence(of.pool)
-    sentences = [f"{LEVEL:.0%} intervals let users and seeds vary (variance components). {pooling}"]
+    sentences = [
+        f"{LEVEL:.0%} intervals let users and seeds vary (variance components). {of.pooling}"
+    ]
     if family and of.pool is None:
         sentences.append(t_needed_sentence(seeds=of.n_seeds, family=family))
     return tuple(sentences)
@@ -161,8 +166,10 @@ def _digest(material: Material, trial: str) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16] if parts else ""
 
 
-def _pool(arms: tuple[Arm, ...]) -> Pooled | None:
+def _pool(arms: tuple[Arm, ...]) -> tuple[Pooled | None, str]:
+    """Pool the seeds' error over all arms where they share seeds, and say what was done."""
     try:
-        return pooled(arms)
-    except RequestError:  # too few seeds in common: each pair's own, and the caption says so
-        return None
+        found = pooled(arms)
+    except RequestError:
+        return None, f"{OWN_SEEDS} Pooling needs two seeds that all subsets have complete."
+    return found, pooling_sentence(found)

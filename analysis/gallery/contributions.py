@@ -25,7 +25,7 @@ from analysis.style import INK, MUTED, PAPER, SERIES, TIME_MARK
 from model.config import TIMED_EMBEDDINGS
 from model.errors import RequestError
 
-_BARS = Area(height=330, left=62, right=12, above=16, below=118, spare=30)
+_BARS = Area(height=330, left=62, right=12, above=16, below=140, spare=52)
 _PAIRS_AREA = Area(height=300, left=62, right=12, above=70, below=30)
 
 _BESIDE = (

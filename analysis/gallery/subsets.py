@@ -140,6 +140,7 @@ def _panel(group: Group, column: Measure, swept_factors: list[str]) -> HeatmapDa
         )
         for row in ROWS
     )
+    over = " over all items" if column.protocol == "full" else ""
     n_counted = sum(cell.counted for row in rows for cell in row)
     count = Counter(declared["class"])
     classes = tuple((name, count[name]) for name in CLASSES if count[name])
@@ -151,7 +152,7 @@ def _panel(group: Group, column: Measure, swept_factors: list[str]) -> HeatmapDa
         n_counted=n_counted,
         n_declared=len(declared),
         classes=classes,
-        title=f"{column.split.capitalize()} {column.title} on {group.title}",
+        title=f"{column.split.capitalize()} {column.title}{over} on {group.title}",
         coverage=coverage_sentence(n_counted, len(declared), dict(classes)),
         notes=notes(column, declared, grid),
     )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
+from analysis.families import OWN_SEEDS
 from analysis.gallery.board import LEVEL, METRIC, Board, boards, uncertainty, with_users
 from analysis.gallery.contributions import NOT_IDENTIFIED
 from analysis.gallery.means import marked
@@ -82,7 +83,7 @@ def user_groups_data(of: Board, traits: UserTraits) -> UserGroupsData | None:
             "Shapley value of each embedding among the users of a group, with "
             f"{LEVEL:.0%} intervals; each interval stands alone, unadjusted, and overlapping ones "
             "do not prove that two groups are alike.",
-            *uncertainty(of._replace(pool=None)),
+            *uncertainty(of._replace(pool=None, pooling=OWN_SEEDS)),
             f"{TIME_MARK} sees the target's time. Thirds by the events before the test target and "
             "by the days that they span.",
         ),

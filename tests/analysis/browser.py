@@ -10,9 +10,10 @@ import pytest
 from analysis.export import find_browser
 
 DRAWN = """new Promise(done => {
+  window.dispatchEvent(new Event('beforeprint'));  // a report draws what is near the screen
   const look = () => {
     const drawn = document.querySelectorAll('.js-plotly-plot .cartesianlayer .subplot.xy').length;
-    const wanted = document.querySelectorAll('.plotly-graph-div').length;
+    const wanted = document.querySelectorAll('.plotly-graph-div, .figure').length;
     if (drawn === wanted) requestAnimationFrame(() => done(drawn));
     else requestAnimationFrame(look);
   };

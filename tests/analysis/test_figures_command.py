@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from analysis.figures import KINDS
@@ -55,3 +57,9 @@ def test_what_cannot_be_drawn_is_one_message(folder, words, told):
 def test_every_kind_has_a_name_of_its_own():
     assert len(KINDS) == 14
     assert all(name == name.lower() and " " not in name for name in KINDS)
+
+
+def test_the_page_of_figures_describes_every_kind():
+    rows = (Path(__file__).parents[2] / "docs" / "figures.md").read_text().splitlines()
+    described = [row.split("`")[1] for row in rows if row.startswith("| `") and "--only" not in row]
+    assert sorted(described) == sorted(KINDS)
