@@ -18,7 +18,7 @@ from analysis.tables import PROBLEM_FACTORS, Group, arms, level, measure
 KIND = "cost"
 METRIC = "test_ndcg@10"
 COSTS = (("seconds", "seconds of training and evaluation"), ("n_parameters", "parameters"))
-_AREA = Area(height=520, left=58, above=28, below=92)
+_AREA = Area(height=520, left=58, above=28, below=128, spare=36)
 LISTED = 6
 """Arms of a front that carry a number and are named in the caption: the ends, the largest steps."""
 

@@ -5,6 +5,7 @@ its seeds ended, since a mean over those that went on would jump. With many subs
 named, and the others are grey.
 """
 
+import hashlib
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +19,6 @@ from analysis.captions import candidates
 from analysis.gallery.means import coverage, varied
 from analysis.layout import Area, NamedFigure, bare, file_name, legend_below, new_drawing, write
 from analysis.material import Material, NotDrawn
-from analysis.stamp import rows_sha256
 from analysis.style import PAPER, SERIES
 from analysis.tables import PROBLEM_FACTORS, SELECTION, Group, level
 from model.config import EMBEDDINGS
@@ -86,7 +86,7 @@ def curves_data(group: Group, curves: pd.DataFrame, *, factors: Sequence[str]) -
     best = arms.reset_index().sort_values("validation", ascending=False, kind="stable")
     best = best.drop_duplicates("embeddings")
     chosen = {trial: row for row, trials in enumerate(best["trials"]) for trial in trials}
-    kept = curves[curves["trial"].isin(chosen)]
+    kept = curves[curves["trial"].map(chosen.__contains__)]
     if kept.empty:
         return None
     row_of = kept["trial"].map(chosen)
@@ -140,7 +140,7 @@ def curves_data(group: Group, curves: pd.DataFrame, *, factors: Sequence[str]) -
 
 
 def _curve(rows: pd.DataFrame, *, subset: str, point: str, best_epoch: float) -> Curve:
-    table = rows.pivot_table(index="epoch", columns="trial", values="value").dropna()
+    table = rows.pivot(index="epoch", columns="trial", values="value").dropna()
     values = table.to_numpy(dtype=np.float64)
     return Curve(
         subset=subset,
@@ -258,7 +258,11 @@ def _digests(group: Group, curves: pd.DataFrame) -> "pd.Series[str]":
     """Return a hash of each trial's epochs, so that a figure's rows stay one a cell."""
     own = curves[curves["trial"].isin(group.cells["trial"])]
     digests = {
-        trial: rows_sha256(part[["epoch", "metric", "value"]])[:16]
+        trial: hashlib.sha256(
+            part["epoch"].to_numpy(np.int64).tobytes()
+            + part["value"].to_numpy(np.float64).tobytes()
+            + " ".join(part["metric"]).encode()
+        ).hexdigest()[:16]
         for trial, part in own.groupby("trial", sort=False)
     }
     return group.cells["trial"].map(digests)

@@ -195,7 +195,7 @@ def _averaged(group: Group, points: int) -> str:
 
 def area_of(data: PairsData) -> Area:
     """Return the pixels of all panels, one above the other."""
-    return Area(height=PANEL_HEIGHT * len(data.pairs), left=62, above=28, below=92)
+    return Area(height=PANEL_HEIGHT * len(data.pairs), left=62, above=28, below=112, spare=20)
 
 
 def draw(data: PairsData) -> go.Figure:

@@ -17,7 +17,7 @@ from model.config import RELATIVE_EMBEDDINGS
 
 KIND = "time-unit"
 METRIC = "test_ndcg@10"
-_AREA = Area(height=340, left=58, above=28, below=120, spare=46)
+_AREA = Area(height=340, left=58, above=28, below=196, spare=122)
 _UNITS = {1.0: "1 s", 60.0: "1 min", 3600.0: "1 h", 86400.0: "1 day", 604800.0: "1 week"}
 
 
