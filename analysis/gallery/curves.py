@@ -26,7 +26,7 @@ from study.space import label
 
 KIND = "curves"
 PANELS = (("ndcg@10", "validation NDCG@10"), ("loss", "training loss"))
-_AREA = Area(height=470, left=58, below=150, spare=76)
+_AREA = Area(height=470, left=58, below=150, spare=64)
 
 
 class Curve(NamedTuple):

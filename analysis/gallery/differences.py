@@ -21,7 +21,7 @@ from analysis.gallery.subsets_drawing import AREA, label_axes, outline_untimed
 from analysis.hatching import hatch
 from analysis.layout import NamedFigure, bare, file_name, legend_below, new_drawing
 from analysis.material import Material
-from analysis.style import TIME_MARK
+from analysis.style import HATCHES, TIME_MARK
 from study.space import label
 
 KIND = "differences"
@@ -37,6 +37,7 @@ class Difference(NamedTuple):
         high: upper end.
         adjusted: Holm's p; NaN without a claim.
         reason: why there is no value or no claim.
+        state: why there is no value, a key of `style.HATCHES`; empty where there is one.
     """
 
     subset: str
@@ -45,6 +46,7 @@ class Difference(NamedTuple):
     high: float
     adjusted: float
     reason: str
+    state: str = ""
 
     @property
     def significant(self) -> bool:
@@ -77,17 +79,19 @@ def differences_data(of: Board) -> DifferencesData:
     found = {reference.subset: Difference(reference.subset, 0.0, 0.0, 0.0, math.nan, "reference")}
     for pair in family.pairs:
         if pair.comparison is None:
-            found[pair.first] = _without(pair.first, pair.reason)
+            found[pair.first] = _without(pair.first, "unmeasured", pair.reason)
             continue
         low, high, *_ = pair.comparison.interval
         found[pair.first] = Difference(
             pair.first, pair.comparison.mean, low, high, pair.adjusted, pair.reason
         )
-    declared = set(of.group.cells["embeddings"])
+    states = {
+        str(subset): min((str(one) for one in outcomes), key=_ORDER.index)
+        for subset, outcomes in of.group.cells.groupby("embeddings")["outcome"].unique().items()
+    }
     cells = tuple(
         tuple(
-            found.get(name)
-            or _without(name, "no complete trial" if name in declared else "not declared")
+            found.get(name) or _without(name, states.get(name, "undeclared"))
             for relative in COLUMNS
             for name in [label((*row, *relative))]
         )
@@ -118,8 +122,14 @@ def differences_data(of: Board) -> DifferencesData:
     )  # fmt: skip
 
 
-def _without(subset: str, reason: str) -> Difference:
-    return Difference(subset, math.nan, math.nan, math.nan, math.nan, reason)
+_ORDER = ("failed", "running", "pending", "censored", "infeasible", "complete")
+"""Outcomes of cells, the most pressing first; all-complete subsets lack a shared point."""
+
+
+def _without(subset: str, state: str, reason: str = "") -> Difference:
+    state = "unmeasured" if state == "complete" else state
+    why = reason or HATCHES[state].label
+    return Difference(subset, math.nan, math.nan, math.nan, math.nan, why, state)
 
 
 def draw(data: DifferencesData) -> go.Figure:
@@ -145,10 +155,7 @@ def draw(data: DifferencesData) -> go.Figure:
                       "font": {"size": 12}},
         },
     )  # fmt: skip
-    states = [
-        ["" if not math.isnan(cell.value) else _state(cell) for cell in row] for row in data.cells
-    ]
-    hatch(figure, states, {}, legend=True)
+    hatch(figure, [[cell.state for cell in row] for row in data.cells], {}, legend=True)
     shown = [(j, i, cell) for j, i, cell in flat if not math.isnan(cell.value)]
     figure.add_scatter(
         x=[j for j, _, _ in shown],
@@ -163,10 +170,6 @@ def draw(data: DifferencesData) -> go.Figure:
     label_axes(figure)
     legend_below(figure, AREA, down=88)
     return bare(figure, AREA)
-
-
-def _state(cell: Difference) -> str:
-    return "undeclared" if cell.reason == "not declared" else "unmeasured"
 
 
 def _text(cell: Difference, reference: str, beyond: str) -> str:

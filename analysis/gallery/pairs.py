@@ -14,7 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from scipy import stats
 
-from analysis.captions import candidates
+from analysis.captions import candidates, own_protocol
 from analysis.gallery.means import SubsetMeans, coverage, subset_means, timed
 from analysis.layout import Area, NamedFigure, bare, file_name, legend_below, new_drawing, write
 from analysis.material import Material, NotDrawn
@@ -97,7 +97,7 @@ def protocols_data(
     trials of several.
     """
     measured: dict[str, SubsetMeans] = {}
-    for protocol, cells in _by_protocol(group.cells):
+    for protocol, cells in _by_protocol(group.cells, factors):
         own = group._replace(cells=cells)
         for name, column in ((protocol, f"test_{metric}"), ("full", f"test_full_{metric}")):
             if column in cells and name not in measured:
@@ -131,9 +131,9 @@ def protocols_data(
     )
 
 
-def _by_protocol(cells: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    if "protocol" not in cells:
-        yield "popular-100", cells
+def _by_protocol(cells: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    if "protocol" not in factors:
+        yield own_protocol("popular-100", cells), cells
         return
     for protocol, part in cells.groupby("protocol", sort=False):
         yield str(protocol), part

@@ -173,6 +173,7 @@ def test_every_declared_cell_is_counted_once_whatever_became_of_it(declared):
         ("heads", ["6", "per-embedding"]),
         ("target_time", ["actual", "last"]),
         ("repeats", ["excluded", "allowed"]),
+        ("protocol", ["popular-100", "uniform-100"]),
         ("model", ["meantime", "sasrec"]),
     ],
 )
@@ -186,7 +187,7 @@ def test_levels_that_answer_different_questions_get_panels_of_their_own(factor, 
 
 
 def test_what_is_never_averaged_is_a_factor():
-    assert len(NEVER_AVERAGED) == 4
+    assert len(NEVER_AVERAGED) == 5
     assert set(NEVER_AVERAGED) <= set(FACTORS)
 
 

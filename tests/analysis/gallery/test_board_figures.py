@@ -100,10 +100,10 @@ def test_a_subset_that_cannot_be_compared_is_hatched_with_its_reason():
     data = differences.differences_data(board_of(points))
     cells = {cell.subset: cell for row in data.cells for cell in row}
     assert math.isnan(cells["Log"].value)
-    assert cells["Log"].reason == "no complete trial"
+    assert (cells["Log"].state, cells["Log"].reason) == ("failed", "failed")
     assert cells["Day"].reason == "not declared"
     names = [t.name for t in differences.draw(data).select_traces({"fill": "toself"})]
-    assert names == ["metric not stored (1)", "not declared (60)"]
+    assert names == ["failed (1)", "not declared (60)"]
 
 
 def test_bars_are_shapley_values_with_their_interval_and_the_control_is_named(whole):
