@@ -12,6 +12,7 @@ import typer
 from analysis.formats import FigureFormat, FigureSize, ModeChoice
 from analysis.query_cli import query_command
 from analysis.tables_cli import tables_command
+from analysis.verify_cli import verify_command
 from model.errors import RequestError
 from study.cli import (
     DEFAULT_STORE,
@@ -31,6 +32,7 @@ WRONG_REQUEST = 2
 app.add_typer(store_app, name="store")
 app.command("query")(query_command)
 app.command("tables")(tables_command)
+app.command("verify")(verify_command)
 
 
 class ReadFormat(StrEnum):

@@ -44,7 +44,7 @@ PUBLISHED = {
     "ml-1m": DataSize(n_users=6_040, n_items=3_416, n_days=1_040, n_events=999_611),
     "ml-20m": DataSize(n_users=138_493, n_items=18_345, n_days=7_387, n_events=19_984_024),
     "beauty": DataSize(n_users=22_363, n_items=12_101, n_days=4_425, n_events=198_502),
-    "game": DataSize(n_users=29_341, n_items=23_464, n_days=5_000, n_events=280_945),
+    "games": DataSize(n_users=29_341, n_items=23_464, n_days=5_000, n_events=280_945),
 }
 
 """Sizes for planning where a data set was never prepared, by name."""

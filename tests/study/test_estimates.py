@@ -128,7 +128,7 @@ def test_prepared_counts_of_the_store_are_preferred(tmp_path):
 
 
 def test_published_sizes_are_of_data_sets_that_are_shipped():
-    assert set(PUBLISHED) == {"ml-100k", "ml-1m", "ml-20m", "beauty", "game"}
+    assert set(PUBLISHED) == {"ml-100k", "ml-1m", "ml-20m", "beauty", "games"}
     for size in PUBLISHED.values():
         assert size.n_events > 5 * size.n_users
 
