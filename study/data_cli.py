@@ -1,6 +1,8 @@
-"""The commands `meantime data ..`: fetch, import and list data sets."""
+"""The commands `meantime data ..`: fetch, import, list and describe data sets."""
 
 import os
+import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +10,7 @@ import typer
 
 from study.terminal import err, out
 
-data_app = typer.Typer(help="Data sets: download, import, list.", no_args_is_help=True)
+data_app = typer.Typer(help="Data sets: download, import, list, describe.", no_args_is_help=True)
 
 
 @data_app.command("list")
@@ -34,6 +36,14 @@ def data_fetch_command(
     name: Annotated[str, typer.Argument(help="A data set of the catalogue.")],
 ) -> None:
     """Download a data set, check it, and keep it where trials find it."""
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        TextColumn,
+        TransferSpeedColumn,
+    )
+    from rich.progress import Progress as RichProgress  # noqa: PLC0415
+
     from model.data.sources import data_folder, fetch  # noqa: PLC0415
 
     console = err()
@@ -41,7 +51,19 @@ def data_fetch_command(
     def report(line: str) -> None:
         console.print(line, markup=False)
 
-    path = fetch(name, folder=data_folder(os.environ), report=report)
+    with RichProgress(
+        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        task = bar.add_task(name, total=None)
+        path = fetch(
+            name,
+            folder=data_folder(os.environ),
+            report=report,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
     out().print(f"{name} is in {path}", markup=False)
 
 
@@ -61,3 +83,51 @@ def data_import_command(
     columns = Columns(user=user, item=item, time=time, rating=rating)
     stored_at = import_file(path, name=name, folder=data_folder(os.environ), columns=columns)
     out().print(f"{name} is in {stored_at}", markup=False)
+
+
+class DescribeFormat(StrEnum):
+    """How `data describe` prints."""
+
+    table = "table"
+    json = "json"
+
+
+@data_app.command("describe")
+def data_describe_command(
+    name: Annotated[str, typer.Argument(help="A data set that is here, or a planted one.")],
+    file: Annotated[
+        Path,
+        typer.Option("--file", "-f", help="Studies file whose preparation holds, if it is there."),
+    ] = Path("studies.yaml"),
+    output: Annotated[
+        DescribeFormat, typer.Option("--format", help="How to print.")
+    ] = DescribeFormat.table,
+) -> None:
+    """Prepare a data set and show its statistics, beside the published ones where known."""
+    import json  # noqa: PLC0415
+
+    from rich.table import Table  # noqa: PLC0415
+
+    from model.config import DatasetConfig  # noqa: PLC0415
+    from model.data.describe import describe  # noqa: PLC0415
+    from model.data.description_rows import as_json, rows  # noqa: PLC0415
+    from model.data.prepare import load_prepared  # noqa: PLC0415
+    from model.data.sources import data_folder  # noqa: PLC0415
+    from study.definition import load_studies  # noqa: PLC0415
+
+    config = load_studies(file).datasets.get(name) if file.exists() else None
+    config = config or DatasetConfig(name=name)
+    found = describe(load_prepared(config, data_folder(os.environ)))
+    if output is DescribeFormat.json:
+        sys.stdout.write(json.dumps(as_json(found), indent=1) + "\n")
+        return
+    table = Table(name, "", "published", box=None)
+    for row in rows(found):
+        table.add_row(*row)
+    out().print(table)
+    out().print(f"preparation: {config.model_dump_json(exclude_none=True)}", markup=False)
+    if found.small_catalogue:
+        out().print(
+            f"Some users have fewer than 100 items that they never had: they are ranked among "
+            f"{found.fewest_negatives} negatives, all that there are."
+        )

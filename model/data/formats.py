@@ -1,6 +1,7 @@
 """From a file to raw interactions: every faulty line is reported at once, nothing is half-read.
 
-The ending names the layout: `.csv`, `.tsv` and `.inter` have a header line; `.data` (tabs) and
+The ending names the layout: `.csv`, `.tsv` and `.inter` have a header line (or none, where the
+first line is user, item, rating, seconds or user, item, seconds); `.data` (tabs) and
 `.dat` (`::`) are GroupLens's user, item, rating, seconds without one. `.gz` may follow, and a zip
 must hold one of GroupLens's official members.
 """
@@ -14,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -21,9 +23,11 @@ import numpy as np
 from model.data.interactions import Interactions
 from model.errors import RequestError
 
-OFFICIAL_MEMBERS = ("ml-100k/u.data", "ml-1m/ratings.dat")
+OFFICIAL_MEMBERS = ("ml-100k/u.data", "ml-1m/ratings.dat", "ml-20m/ratings.csv")
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".data": "\t", ".dat": "::"}
 _WITHOUT_HEADER = (".data", ".dat")
+_USUAL = {"userId": "user", "movieId": "item"}
+"""GroupLens's names in `ratings.csv`."""
 _SHOWN_FAULTS = 10
 _SECONDS = re.compile(r"[0-9]{1,18}(\.0*)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
@@ -68,8 +72,22 @@ def read_file(path: Path, columns: Columns, *, member: str | None = None) -> Int
                 "user, item, rating, time; leave out --user, --item, --time and --rating"
             )
         return _parsed(rows, name, width=4, positions=(0, 1, 3, 2))
-    _, header = next(rows, (0, []))
+    line, header = next(rows, (0, []))
+    if columns == Columns() and _is_event(header):
+        # As Amazon's ratings: user, item, rating, time, or without the rating.
+        rated = len(header) == 4
+        return _parsed(
+            chain([(line, header)], rows),
+            name,
+            width=len(header),
+            positions=(0, 1, 3, 2) if rated else (0, 1, 2, -1),
+        )
     return _parsed(rows, name, width=len(header), positions=_positions(header, columns, name=name))
+
+
+def _is_event(fields: Sequence[str]) -> bool:
+    """Tell a first line that is an event from a header line: its last field is whole seconds."""
+    return len(fields) in (3, 4) and bool(_SECONDS.fullmatch(fields[-1]))
 
 
 def _content(path: Path, member: str | None) -> tuple[str, bytes]:
@@ -139,7 +157,9 @@ def _rows(text: str, separator: str, *, name: str) -> Iterator[tuple[int, list[s
 
 def _positions(header: Sequence[str], columns: Columns, *, name: str) -> tuple[int, int, int, int]:
     """Return the places of user, item, time and rating; -1 for no rating."""
-    known = [column.strip() for column in header]
+    known = [_USUAL.get(column.strip(), column.strip()) for column in header]
+    if columns != Columns():
+        known = [column.strip() for column in header]
     wanted = [columns.user, columns.item, columns.time]
     if columns.rating is not None:
         wanted.append(columns.rating)

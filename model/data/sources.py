@@ -5,7 +5,7 @@ all: each is written under a temporary name and renamed, one writer at a time.
 """
 
 import re
-import tempfile
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from model.data.catalogue import CATALOGUE, Counts, KnownDataset, UnreachableError
+from model.data.catalogue import CATALOGUE, Counts, KnownDataset
+from model.data.download import Progress, UnreachableError, no_progress
 from model.data.formats import Columns, read_file
 from model.data.interactions import Interactions, content_sha256
 from model.errors import RequestError
@@ -35,13 +36,20 @@ def stored(folder: Path) -> list[str]:
     return sorted(file.parent.name for file in folder.glob(f"*/{_FILE}"))
 
 
-def fetch(name: str, *, folder: Path, report: Callable[[str], None]) -> Path:
+def fetch(
+    name: str,
+    *,
+    folder: Path,
+    report: Callable[[str], None],
+    progress: Progress = no_progress,
+) -> Path:
     """Download a data set of the catalogue, unless `folder` has it, and return its stored file.
 
     Args:
         name: a name in `CATALOGUE`.
         folder: the data folder.
         report: receives lines for the user: terms of use, places tried, why one was left.
+        progress: told the bytes that are here as they come.
 
     Raises:
         RequestError: an unknown name, no place with the right content, or an unwritable folder.
@@ -51,26 +59,42 @@ def fetch(name: str, *, folder: Path, report: Callable[[str], None]) -> Path:
             f"only data sets of the catalogue can be fetched ({', '.join(CATALOGUE)}), got {name}; "
             f"use: meantime data import PATH --as {name}"
         )
-    return fetch_known(CATALOGUE[name], folder=folder, report=report)
+    return fetch_known(CATALOGUE[name], folder=folder, report=report, progress=progress)
 
 
-def fetch_known(known: KnownDataset, *, folder: Path, report: Callable[[str], None]) -> Path:
-    """Do what `fetch` says for one entry, from its first place with the right content."""
+def fetch_known(
+    known: KnownDataset,
+    *,
+    folder: Path,
+    report: Callable[[str], None],
+    progress: Progress = no_progress,
+) -> Path:
+    """Do what `fetch` says for one entry, from its first place with the right content.
+
+    What came before a connection broke is kept beside the data set, and the next call continues it.
+    """
     report(known.terms)
     with _held(folder, known.name) as file:
         if file.exists():
             report(f"{known.name} is already in {file.parent}")
             return file
-        for place in known.places:
+        for nth, place in enumerate(known.places):
             report(f"fetching {known.name} from {place}")
+            scratch = file.parent / f"unfinished-{nth}"
+            scratch.mkdir(exist_ok=True)
             try:
-                with tempfile.TemporaryDirectory() as scratch:
-                    interactions = place.download(Path(scratch))
+                interactions = place.download(scratch, progress=progress)
                 _verify(interactions, known)
-            except (UnreachableError, RequestError) as reason:
+            except UnreachableError as reason:
+                report(f"left {place}: {reason}")
+                continue
+            except RequestError as reason:
+                shutil.rmtree(scratch)  # what came is not the data set
                 report(f"left {place}: {reason}")
                 continue
             _write(interactions, file)
+            for left in file.parent.glob("unfinished-*"):
+                shutil.rmtree(left)
             report(f"{known.name}: {len(interactions):,} rows verified and stored in {file.parent}")
             return file
     raise RequestError(

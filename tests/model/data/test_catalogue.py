@@ -2,7 +2,8 @@ import zipfile
 
 import pytest
 
-from model.data.catalogue import CATALOGUE, Archive, UnreachableError, WheelMember
+from model.data.catalogue import CATALOGUE, Archive, WheelMember
+from model.data.download import UnreachableError
 from model.data.formats import Columns
 
 
@@ -61,7 +62,7 @@ def test_a_package_index_without_the_wheel_is_unreachable(tmp_path):
 
 
 def test_the_catalogue_states_terms_places_and_expected_content():
-    assert sorted(CATALOGUE) == ["ml-100k", "ml-1m"]
+    assert sorted(CATALOGUE) == ["beauty", "games", "ml-100k", "ml-1m", "ml-20m"]
     for entry in CATALOGUE.values():
         assert "cite" in entry.terms
         assert str(entry.places[0]).startswith("https://")

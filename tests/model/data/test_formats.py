@@ -187,7 +187,7 @@ def test_a_truncated_gzip_is_refused(read):
 
 
 def test_a_zip_without_an_official_member_says_what_it_holds(read):
-    with pytest.raises(RequestError, match=r"u\.data or ml-1m/ratings\.dat, got .* with a/b\.txt;"):
+    with pytest.raises(RequestError, match=r"u\.data or .*csv, got .* with a/b\.txt;"):
         read("a.zip", zipped(**{"a/b.txt": "x"}))
 
 
@@ -222,3 +222,21 @@ def test_any_ids_survive_a_round_trip_through_csv(tmp_path_factory, rows):
     with file.open("w", encoding="utf-8", newline="") as out:
         csv.writer(out).writerows([("user", "item", "timestamp"), *rows])
     assert rows_of(read_file(file, Columns())) == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("u,a,4.0,5\nv,b,3.0,6\n", [("u", "a", 5, 4.0), ("v", "b", 6, 3.0)]),
+        ("u,a,5\nv,b,6\n", [("u", "a", 5), ("v", "b", 6)]),
+    ],
+    ids=["as Amazon's ratings", "without ratings"],
+)
+def test_a_first_line_that_is_an_event_is_no_header(read, content, expected):
+    assert rows_of(read("ratings_Beauty.csv", content)) == expected
+
+
+def test_movielens_20m_s_member_and_column_names_are_known(read):
+    text = "userId,movieId,rating,timestamp\n1,2,3.5,1112486027\n"
+    found = read("ml-20m.zip", zipped(**{"ml-20m/ratings.csv": text}))
+    assert rows_of(found) == [("1", "2", 1112486027, 3.5)]

@@ -31,7 +31,7 @@ def folder():
     [
         ("ml-100k.zip", "ml-100k", 100_000, 943, 1_349),
         pytest.param(
-            "beauty-5core.csv.gz", "beauty", 198_502, 22_363, 12_101, marks=pytest.mark.slow
+            "beauty-5core.csv.gz", "beauty-5core", 198_502, 22_363, 12_101, marks=pytest.mark.slow
         ),
         ("games-5core-partial.csv.gz", "games-partial", 183_174, 12_069, 9_068),
         pytest.param("ml-1m.zip", "ml-1m", 1_000_209, 6_040, 3_416, marks=pytest.mark.slow),
@@ -65,8 +65,10 @@ def test_windows_of_50_cover_58_percent_of_ml_100ks_training_events(folder):
 
 @pytest.mark.slow
 def test_parts_take_most_of_the_padding_out_of_beauty_s_batches(folder, tmp_path):
-    import_file(folder / "beauty-5core.csv.gz", name="beauty", folder=tmp_path, columns=Columns())
-    data = load_prepared(DatasetConfig(name="beauty"), tmp_path)
+    import_file(
+        folder / "beauty-5core.csv.gz", name="beauty-5core", folder=tmp_path, columns=Columns()
+    )
+    data = load_prepared(DatasetConfig(name="beauty-5core"), tmp_path)
     batches = TrainingBatches(
         data,
         TrainingConfig(batch=256),

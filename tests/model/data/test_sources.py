@@ -4,7 +4,8 @@ from threading import Barrier
 
 import pytest
 
-from model.data.catalogue import Counts, KnownDataset, UnreachableError
+from model.data.catalogue import Counts, KnownDataset
+from model.data.download import UnreachableError
 from model.data.formats import Columns
 from model.data.interactions import content_sha256
 from model.data.sources import data_folder, fetch, fetch_known, import_file, load, stored
@@ -34,7 +35,8 @@ class Shelf:
     def __str__(self):
         return self.name
 
-    def download(self, scratch):
+    def download(self, scratch, *, progress):
+        del progress
         assert list(scratch.iterdir()) == []
         self.asked += 1
         if isinstance(self.gives, Exception):
@@ -178,7 +180,10 @@ def test_only_one_of_several_at_once_fetches(rows, tmp_path):
 
 
 def test_a_name_outside_the_catalogue_cannot_be_fetched(tmp_path):
-    with pytest.raises(RequestError, match=r"\(ml-100k, ml-1m\), got x; use: .*import PATH --as x"):
+    with pytest.raises(
+        RequestError,
+        match=r"ml-20m, beauty, games\), got x; use: .*PATH --as x",
+    ):
         fetch("x", folder=tmp_path, report=lambda _: None)
 
 
