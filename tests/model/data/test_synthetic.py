@@ -78,24 +78,27 @@ def test_planted_period_the_phase_of_the_gap_tells_whether_an_item_repeats():
     assert 2 * np.pi / PERIOD_SECONDS == pytest.approx(1e-3, rel=1e-4)
 
 
-def test_planted_recency_a_short_gap_repeats_and_a_long_one_goes_home():
+def test_planted_recency_a_short_gap_repeats_and_the_held_out_events_are_an_even_question():
     times, items = events_of("planted-recency")
     gaps = np.diff(times, axis=1)
     short = gaps < 10_000_000
     assert gaps[short].max() < 600_000
     assert gaps[~short].min() >= 20_000_000
     assert repeats(items, back=1)[short].all()
-    first_of_triple = np.zeros_like(items, dtype=bool)
-    first_of_triple[:, :-1] = short
-    first_of_triple[:, 1:] &= ~short
-    isolated = ~first_of_triple
-    isolated[:, 1:] &= ~short
-    for own, alone in zip(items, isolated, strict=True):
-        assert len(set(own[alone].tolist())) <= 1  # home
-        assert not set(own[alone].tolist()) & set(own[~alone].tolist())
-    # Nothing could tell the first event of a triple: no user ends on one.
-    assert not first_of_triple[:, -1].any()
-    assert 0.3 < short[:, -1].mean() < 0.7
+    home = items[:, :1]  # a history begins at home
+    away = items != home
+    assert not short[~away[:, :-1]].any()  # home is left and entered by long gaps alone
+    # After an event that is not home: a repetition or a long gap, one as often as the other.
+    asked = away[:, :-1].copy()
+    asked[:, -2] = False  # the validation target, which repeats nine times in ten
+    assert short[asked].mean() == pytest.approx(0.5, abs=0.02)
+    assert short[:, -2].mean() == pytest.approx(0.9, abs=0.02)
+    assert away[:, -2].mean() == pytest.approx(0.9, abs=0.02)  # the test target is the question
+    # The held-out events answer it: the validation target always follows an event that is away.
+    assert away[:, -3].all()
+    for target in (-2, -1):
+        expected = np.where(short[:, target], items[:, target - 1], items[:, 0])
+        assert (items[:, target] == expected).all()
 
 
 def test_planted_order_the_event_four_places_back_tells_the_item_and_no_other_does():
