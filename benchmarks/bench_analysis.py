@@ -18,6 +18,7 @@ from analysis.figures import draw_all
 from analysis.material import read_material
 from analysis.report import render
 from analysis.stamp import source
+from tests.analysis.browser import look
 
 FORMATS = ("pdf", "svg", "png")
 
@@ -43,7 +44,9 @@ def main() -> None:
             first, Path(folder, "figures"), source=source(chosen.study, url), formats=FORMATS
         )
         done = time.perf_counter()
-        page = render(material)
+        page = Path(folder, "report.html")
+        page.write_text(render(material))
+        (seen,) = look(page, widths=(1280,))
         numbers = {
             "trials": trials,
             "figures computed": len(drawn.figures),
@@ -56,7 +59,8 @@ def main() -> None:
             "export, s": round(done - computed, 2),
             "export per static file, s": round((done - computed) / (3 * len(first)), 3),
             "all, s": round(done - wall, 2),
-            "report, MB": round(len(page.encode()) / 1e6, 2),
+            "report, MB": round(page.stat().st_size / 1e6, 2),
+            "report opens, s": round(seen.seconds, 2),
         }
     for name, value in numbers.items():
         print(f"{name:45} {value}")

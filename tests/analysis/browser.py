@@ -20,6 +20,8 @@ DRAWN = """new Promise(done => {
   look();
 })"""
 
+LOADED = "performance.getEntriesByType('navigation')[0].loadEventStart / 1000"
+
 SCROLLING = """[...document.querySelectorAll('.scroll')]
   .filter(box => box.scrollWidth > box.clientWidth)
   .map(box => box.querySelector('tr').innerText)"""
@@ -45,11 +47,13 @@ HOVER = """new Promise(done => {
 class Seen:
     """What one view of a page showed.
 
+    `seconds` is from the request to the end of loading, before figures are asked for.
     `hover` is the text at the place pointed at, `text` what is visible, `scrolling` the texts of
     the first rows of tables that need a scroll bar.
     """
 
     width: int
+    seconds: float
     complaints: tuple[str, ...]
     figures_drawn: int
     page_width: int
@@ -124,6 +128,7 @@ async def _view(tab, page, width, point_at, complaints, wait_for_figures):
     loaded = tab.subscribe_once("Page.loadEventFired")
     await tab.send_command("Page.navigate", params={"url": page.resolve().as_uri()})
     await loaded
+    seconds = await evaluate(LOADED)
     figures_drawn = await evaluate(DRAWN) if wait_for_figures else 0
     page_width, page_height = await evaluate(
         "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
@@ -145,6 +150,7 @@ async def _view(tab, page, width, point_at, complaints, wait_for_figures):
         hover = await evaluate(HOVER)
     return Seen(
         width=width,
+        seconds=seconds,
         complaints=tuple(complaints),
         figures_drawn=figures_drawn,
         page_width=page_width,

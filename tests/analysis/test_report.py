@@ -8,7 +8,14 @@ import pytest
 from analysis.report import LISTED_FAILURES, SHOWN_ARMS, compose, render, write_report
 from model.errors import RequestError
 from tests.analysis.browser import look
-from tests.analysis.hand_made import figures_of, full_study, report_source, study
+from tests.analysis.hand_made import (
+    ALL_SUBSETS,
+    figures_of,
+    full_study,
+    plausible,
+    report_source,
+    study,
+)
 from tests.stored import fill
 
 
@@ -276,3 +283,21 @@ def test_the_report_opens_on_phone_and_desktop_and_tells_why_a_cell_is_empty(pag
     assert [seen.width for seen in views] == [390, 1280]
     # At the width of a desk every column of a study with two seeds is in sight.
     assert views[1].scrolling == ()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_report_of_63_subsets_two_data_sets_and_three_seeds_is_small_and_draws_all(tmp_path):
+    points = [
+        {"embeddings": subset, "dataset": name, "seed": seed, "value": plausible(subset, seed)}
+        for name in ("ml-100k", "game")
+        for subset in ALL_SUBSETS[1:]
+        for seed in (0, 1, 2)
+    ]
+    whole = render(report_source(*study(points)))
+    assert len(whole.encode()) < 8_000_000
+    (tmp_path / "report.html").write_text(whole)
+    for seen in look(tmp_path / "report.html", widths=(390, 1280)):
+        assert seen.complaints == ()
+        assert seen.figures_drawn == whole.count('class="figure"') > 12
+        assert seen.page_width <= seen.width
