@@ -299,7 +299,7 @@ def test_a_factor_that_a_model_never_reads_makes_no_cells():
     }
     (last,) = {cell.label for cell in what.cells if cell.model == "popularity"}
     assert last == ""
-    assert what.cells[-1].factors == {"repeats": "excluded"}
+    assert what.cells[-1].factors == {"repeats": "excluded", "protocol": "popular-100"}
     assert what.cells[-1].heads is None
     assert what.varying == ("hidden", "heads", "mask_probability")
     assert what.no_ops == ()
