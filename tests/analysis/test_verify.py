@@ -41,7 +41,7 @@ def test_verify_finds_sin_where_it_was_planted_and_nothing_where_nothing_was(tmp
     (tmp_path / "studies.yaml").write_text(STUDIES, encoding="utf-8")
     done = meantime("verify", "--serial", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("planted-")]
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(" planted-")]
     assert len(rows) == 12
     said = {(row[0], row[1]): next(w for w in row if w in RULINGS) for row in rows}
     found = [key for key, ruling in said.items() if ruling == "found"]
