@@ -200,14 +200,6 @@ class _WithRetries:
         self._tried: dict[str, Counter[str]] = {}
         self._handed_out: dict[str, Trial] = {}
 
-    @property
-    def most(self) -> int:
-        return self._supply.most
-
-    @property
-    def finished(self) -> bool:
-        return self._supply.finished and not self._again
-
     def take(self) -> Trial | None:
         trial = self._supply.take()
         if trial is None and self._again:

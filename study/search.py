@@ -112,7 +112,6 @@ class SearchSupply:
         self._entry: dict[str, _Entry] = {}
         self._courses: dict[str, list[tuple[int, float]]] = defaultdict(list)
         self._standings = [self._found(contender, plan) for contender in plan.contenders]
-        self._total = len(plan.cells)
         self.plan = self._filled(plan)
 
     def _found(self, contender: Contender, plan: Plan) -> _Standing:
@@ -178,11 +177,6 @@ class SearchSupply:
             self._confirm(standing)
 
     # What a dispatcher asks
-
-    @property
-    def most(self) -> int:
-        """As many as the study has cells."""
-        return self._total
 
     @property
     def finished(self) -> bool:

@@ -38,18 +38,8 @@ class Race:
 class Supply(Protocol):
     """Hands out trials; what comes next may depend on the events of those before."""
 
-    @property
-    def most(self) -> int:
-        """How many trials it will hand out at most, those handed out included."""
-        ...
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing will come any more, whatever becomes of the trials under way."""
-        ...
-
     def take(self) -> Trial | None:
-        """Return the next trial, or None where it must wait for events (or is finished)."""
+        """Return the next trial, or None where it must wait for events."""
         ...
 
     def race(self, trial: Trial) -> Race | None:
@@ -74,17 +64,6 @@ class Declared:
 
     def __init__(self, trials: Iterable[Trial]) -> None:
         self._waiting = deque(trials)
-        self._most = len(self._waiting)
-
-    @property
-    def most(self) -> int:
-        """The number of trials."""
-        return self._most
-
-    @property
-    def finished(self) -> bool:
-        """Whether all are handed out."""
-        return not self._waiting
 
     def take(self) -> Trial | None:
         """Return the next trial."""
