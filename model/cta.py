@@ -14,8 +14,15 @@ from torch.nn import functional
 from model.blocks import drop, linear
 from model.config import CtaConfig
 from model.data.batches import Batch, TrainingBatch
-from model.network import Network, draw
-from model.next_item import causal_mask, dots, log_days, next_item_loss, until_next, without_target
+from model.network import draw
+from model.next_item import (
+    DotProduct,
+    causal_mask,
+    log_days,
+    next_item_loss,
+    until_next,
+    without_target,
+)
 from model.sasrec import Block
 
 KERNELS = 4
@@ -50,7 +57,7 @@ class Context(nn.Module):
         return torch.softmax(self.mixture(torch.stack(found, dim=1)), dim=-1)
 
 
-class Cta(Network):
+class Cta(DotProduct):
     """What matters for the next item: content, how long ago it was, and which clock applies.
 
     - alpha: h_j from causal self-attention blocks over item plus position embeddings;
@@ -148,13 +155,3 @@ class Cta(Network):
     def state(self, batch: Batch) -> Float[Tensor, "batch hidden"]:
         """Return the state after the newest event, given when the target comes."""
         return self.hidden(without_target(batch), batch.times[:, 1:], newest=1)[:, -1]
-
-    def candidate_scores(
-        self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
-    ) -> Float[Tensor, "batch candidates"]:
-        """Score each row's own candidates."""
-        return dots(state, self.item_embedding, items=candidates)
-
-    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
-        """Score items 1..I; column 0 belongs to padding."""
-        return state @ self.item_embedding[:-1].T

@@ -11,6 +11,7 @@ from model.config import CtaConfig, SasrecConfig, TimeLstmConfig, TisasrecConfig
 from model.data.batches import Batch, TrainingBatch, UserBatch
 from model.data.next_items import NextItemBatch
 from model.loss import item_cross_entropy
+from model.network import Network
 
 _SECONDS_PER_DAY = 86_400
 
@@ -57,6 +58,20 @@ def next_item_loss(
     right = dots(state, items, items=labels[:, None])[:, 0]
     wrong = dots(state, items, items=batch.negatives[chosen])
     return (functional.softplus(-right) + functional.softplus(wrong).sum(dim=1)).mean()
+
+
+class DotProduct(Network):
+    """A network that scores an item by the dot product of the state with its embedding."""
+
+    def candidate_scores(
+        self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
+    ) -> Float[Tensor, "batch candidates"]:
+        """Score each row's own candidates."""
+        return dots(state, self.item_embedding, items=candidates)
+
+    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
+        """Score items 1..I; column 0 belongs to padding."""
+        return state @ self.item_embedding[:-1].T
 
 
 def dots(

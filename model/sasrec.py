@@ -6,7 +6,7 @@ Kang, McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018, arXiv 1808
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -14,8 +14,8 @@ from model.attention import attend
 from model.blocks import drop, linear
 from model.config import CtaConfig, SasrecConfig
 from model.data.batches import Batch, TrainingBatch
-from model.network import Network, draw
-from model.next_item import causal_mask, dots, next_item_loss, without_target
+from model.network import draw
+from model.next_item import DotProduct, causal_mask, next_item_loss, without_target
 
 
 class CausalAttention(nn.Module):
@@ -96,7 +96,7 @@ class Block(nn.Module):
         return cast("Tensor", z + self.feed_forward(z, dropout))
 
 
-class Sasrec(Network):
+class Sasrec(DotProduct):
     """Item plus learned position embedding, dropout, causal blocks, a final norm.
 
     The score of item i after the newest event is `x . e_i`; no bias, no sqrt(hidden) scaling of
@@ -155,13 +155,3 @@ class Sasrec(Network):
     def state(self, batch: Batch) -> Float[Tensor, "batch hidden"]:
         """Return the state after the newest event; the target's own place is not read."""
         return self.hidden(without_target(batch), newest=1)[:, -1]
-
-    def candidate_scores(
-        self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
-    ) -> Float[Tensor, "batch candidates"]:
-        """Score each row's own candidates."""
-        return dots(state, self.item_embedding, items=candidates)
-
-    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
-        """Score items 1..I; column 0 belongs to padding."""
-        return state @ self.item_embedding[:-1].T

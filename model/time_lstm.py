@@ -12,8 +12,8 @@ from torch.nn import functional
 from model.blocks import drop, linear
 from model.config import TimeLstmConfig
 from model.data.batches import Batch, TrainingBatch
-from model.network import Network, draw
-from model.next_item import dots, log_days, next_item_loss, until_next, without_target
+from model.network import draw
+from model.next_item import DotProduct, log_days, next_item_loss, until_next, without_target
 
 
 class TimeCell(nn.Module):
@@ -84,7 +84,7 @@ class TimeCell(nn.Module):
         return kept, out * torch.tanh(spoken)
 
 
-class TimeLstm(Network):
+class TimeLstm(DotProduct):
     """Item embedding, dropout, the recurrence, dropout; the score of item i is `h . e_i`.
 
     d_m is `log(1 + days)` from event m to the next one, at evaluation to the target, whose time is
@@ -138,13 +138,3 @@ class TimeLstm(Network):
         """Return h after the newest event, given when the target comes."""
         gap = batch.times[:, 1:] - batch.times[:, :-1]
         return self.hidden(without_target(batch), gap)[:, -1]
-
-    def candidate_scores(
-        self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
-    ) -> Float[Tensor, "batch candidates"]:
-        """Score each row's own candidates."""
-        return dots(state, self.item_embedding, items=candidates)
-
-    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
-        """Score items 1..I; column 0 belongs to padding."""
-        return state @ self.item_embedding[:-1].T

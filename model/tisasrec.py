@@ -16,8 +16,8 @@ from torch.nn import functional
 from model.blocks import drop, linear
 from model.config import TisasrecConfig
 from model.data.batches import Batch, TrainingBatch
-from model.network import Network, draw
-from model.next_item import causal_mask, dots, next_item_loss, of_users, without_target
+from model.network import draw
+from model.next_item import DotProduct, causal_mask, next_item_loss, of_users, without_target
 from model.sasrec import PointwiseFeedForward
 
 _SUM = 0  # torch's number for embedding_bag's mode
@@ -230,7 +230,7 @@ class Block(nn.Module):
         return cast("Tensor", z + self.feed_forward(z, dropout))
 
 
-class Tisasrec(Network):
+class Tisasrec(DotProduct):
     """Item embedding, dropout, blocks that know intervals and positions, a final norm.
 
     The interval of two events is `|s_i - s_j|`, at most `max_interval`, of the personalised times
@@ -290,16 +290,6 @@ class Tisasrec(Network):
     def state(self, batch: Batch) -> Float[Tensor, "batch hidden"]:
         """Return the state after the newest event; the target's own place is not read."""
         return self.hidden(without_target(batch), newest=1)[:, -1]
-
-    def candidate_scores(
-        self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
-    ) -> Float[Tensor, "batch candidates"]:
-        """Score each row's own candidates."""
-        return dots(state, self.item_embedding, items=candidates)
-
-    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
-        """Score items 1..I; column 0 belongs to padding."""
-        return state @ self.item_embedding[:-1].T
 
 
 def interval_scores(
