@@ -3,12 +3,15 @@
 A random forest is fitted to the complete trials and its variance split between factors (F. Hutter,
 H. Hoos, K. Leyton-Brown, An efficient approach for assessing hyperparameter importance, ICML 2014;
 Optuna's implementation). Each embedding is a factor of its own, in or out. Seeds are replicates,
-not a factor. A trial without a value is never quietly skipped: every declared cell that is not
-used is counted with the reason.
+not a factor. A trial that does not read a factor would have given the same at each of its levels
+and stands at all of them, so that no factor takes the share of what decides whether it is read. A
+trial without a value is never quietly skipped: every declared cell that is not used is counted
+with the reason.
 """
 
 import math
 from collections import Counter
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -100,8 +103,8 @@ def importance(
             f"importance needs at least {MIN_ROWS} complete trials, got {len(rows)} of "
             f"{len(measured)} declared cells; launch the study"
         )
-    values = rows[column.column].to_numpy(dtype=np.float64)
-    factors = _factors(rows)
+    factors, at = _factors(rows)
+    values = rows[column.column].to_numpy(dtype=np.float64)[at]
     if not factors or np.ptp(values) == 0:
         raise RequestError(
             "importance needs a factor that varies and a metric that does, got "
@@ -123,20 +126,31 @@ def importance(
     )
 
 
-def _factors(rows: pd.DataFrame) -> dict[str, list[object]]:
-    """Return each varying factor's level in each row: numbers if searched finely, else text."""
+def _factors(rows: pd.DataFrame) -> tuple[dict[str, list[object]], list[int]]:
+    """Return each varying factor's levels, numbers if searched finely, else text, and whose.
+
+    The second list says which row each level belongs to: a row without a level of a factor comes
+    once for every level, or at the median of one that is searched finely.
+    """
     members = [members_of(subset) for subset in rows["embeddings"]]
-    columns: dict[str, list[object]] = {
-        name: ["in" if name in chosen else "out" for chosen in members] for name in EMBEDDINGS
+    columns: dict[str, list[list[object]]] = {
+        name: [["in" if name in chosen else "out"] for chosen in members] for name in EMBEDDINGS
     }
     for name in swept(rows):
-        texts = [level(value) for value in rows[name]]
-        fine = len(set(texts)) > _MOST_LEVELS and pd.api.types.is_numeric_dtype(rows[name])
-        # A missing level (a model that does not read the factor) is a level of its own.
-        columns[name] = (
-            list(rows[name].astype("float64")) if fine and rows[name].notna().all() else list(texts)
-        )
-    return {name: values for name, values in columns.items() if len(set(values)) > 1}
+        read = rows[name].dropna()
+        fine = read.nunique() > _MOST_LEVELS and pd.api.types.is_numeric_dtype(read)
+        levels = [float(value) if fine else level(value) for value in read]
+        unread = [float(read.median())] if fine else sorted(set(levels))
+        found = iter(levels)
+        columns[name] = [[next(found)] if there else [*unread] for there in rows[name].notna()]
+    places = [
+        (row, point) for row, each in enumerate(zip(*columns.values(), strict=True))
+        for point in product(*each)
+    ]  # fmt: skip
+    spread = zip(*(point for _, point in places), strict=True)
+    factors = {name: list(found) for name, found in zip(columns, spread, strict=True)}
+    varying = {name: found for name, found in factors.items() if len(set(found)) > 1}
+    return varying, [row for row, _ in places]
 
 
 def _shares(

@@ -59,7 +59,8 @@ def query(
         sort: terms, separated by commas. A metric sorts best first, any other term smallest
             first, and a `-` before its name the other way round. Missing values come last.
         limit: at most so many rows.
-        columns: which, in this order; default all, and of groups `_USUAL_TERMS`.
+        columns: which, in this order; default all, and of groups `_USUAL_TERMS`. Groups that
+            are not among them come first.
         group_by: columns; each combination of their values is one row of aggregates, see
             `analysis.grouping`; without any, aggregates among `columns` are over all rows.
             `attrs["over"]` of the frame names what differs within rows.
@@ -85,10 +86,11 @@ def query(
         if groups is None:
             statement = _listing(view, listed, order, condition_of, study)
             return read(connection, statement if limit is None else statement.limit(limit))
-        shown = listed or [
-            *map(Term, groups),
-            *parse_terms(_USUAL_TERMS[source == "curves"], view.c.keys()),
-        ]
+        if listed is None:
+            listed = parse_terms(_USUAL_TERMS[source == "curves"], view.c.keys())
+        names = {term.name for term in listed}
+        # A row of aggregates says what it is over, whatever else was asked for.
+        shown = [*(Term(name) for name in groups if name not in names), *listed]
         named = (
             {t.column for t in (*shown, *(t for t, _ in order))} | {*groups} | condition_of.names
         )

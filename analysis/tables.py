@@ -128,10 +128,11 @@ def measured_cells(results: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def swept(cells: pd.DataFrame) -> list[str]:
-    """Return the factors with more than one declared level, in the order of `FACTORS`."""
-    return [
-        name for name in FACTORS if name in cells.columns and cells[name].nunique(dropna=False) > 1
-    ]
+    """Return the factors with more than one declared level, in the order of `FACTORS`.
+
+    A missing level is none: those cells do not read the factor.
+    """
+    return [name for name in FACTORS if name in cells.columns and cells[name].nunique() > 1]
 
 
 class Group(NamedTuple):

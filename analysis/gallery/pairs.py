@@ -249,7 +249,7 @@ def _panel(figure: go.Figure, one: Pair, suffix: str) -> None:
         y=[one.y[place] for place in named],
         text=[f"\u2002{one.subsets[place]}\u2002" for place in named],
         mode="text",
-        textposition=[_side(one, place) for place in named],
+        textposition=[_side(one, place, named) for place in named],
         textfont={"size": 11, "color": INK},
         hoverinfo="skip",
         showlegend=False,
@@ -268,10 +268,21 @@ def _extremes(one: Pair) -> list[int]:
     return list(dict.fromkeys([*ends, *apart]))
 
 
-def _side(one: Pair, place: int) -> str:
-    """Write towards the middle, so that no name leaves the plot."""
+def _side(one: Pair, place: int, named: list[int]) -> str:
+    """Write towards the middle, so that no name leaves the plot, and away from a near name."""
     middle = (min(one.x) + max(one.x)) / 2
-    return "middle left" if one.x[place] > middle else "middle right"
+    across = "left" if one.x[place] > middle else "right"
+    near = [
+        other
+        for other in named
+        if other != place
+        and abs(one.x[other] - one.x[place]) < 0.1 * (max(one.x) - min(one.x))
+        and abs(one.y[other] - one.y[place]) < 0.04 * (max(one.y) - min(one.y))
+    ]
+    if not near:
+        return f"middle {across}"
+    above = all((one.y[place], place) > (one.y[other], other) for other in near)
+    return f"{'top' if above else 'bottom'} {across}"
 
 
 def protocol_figures(material: Material) -> list[NamedFigure]:

@@ -85,6 +85,11 @@ def test_the_best_subset_of_each_data_set_is_one_query(engine):
     assert rows(found) == [("tiny", "Pos", 0.9, 0.4)]
 
 
+def test_a_row_of_aggregates_says_what_it_is_over_though_other_columns_are_asked_for(engine):
+    found = query(engine, group_by="embeddings, heads", columns="n, heads")
+    assert found.columns.tolist() == ["embeddings", "n", "heads"]
+
+
 def test_spread_of_one_value_is_missing(engine):
     found = query(
         engine,

@@ -43,6 +43,25 @@ def test_what_two_factors_do_only_together_is_no_factors_share():
     assert data.together > 0.5
 
 
+def test_a_factor_that_is_not_swept_is_none_though_some_subsets_do_not_read_it():
+    cells = measured(grid(lambda subset, _: 0.1 + 0.2 * ("Pos" in subset)))
+    cells["tau"] = np.where(cells["embeddings"].str.contains("Pos"), 1.0, np.nan)
+    data = importance(cells, COLUMN, np.random.default_rng(0))
+    assert {one.factor for one in data.factors} == {"day", "pos", "hidden"}
+    assert data.factors[0].factor == "pos"
+
+
+def test_a_swept_factor_takes_no_share_of_what_decides_whether_it_is_read():
+    cells = measured(grid(lambda subset, _: 0.1 + 0.2 * ("Pos" in subset)))
+    reads = cells["embeddings"].str.contains("Pos")
+    cells["tau"] = np.where(reads, np.where(cells["hidden"] == 16, 1.0, 60.0), np.nan)
+    shares = {
+        one.factor: one.share for one in importance(cells, COLUMN, np.random.default_rng(0)).factors
+    }
+    assert shares["tau"] == pytest.approx(0, abs=0.02)
+    assert shares["pos"] > 0.95
+
+
 def test_the_generator_decides_the_forests():
     points = [
         {"embeddings": subset, "value": 0.2 + 0.01 * len(subset) + 0.02 * ("Log" in subset)}

@@ -4,7 +4,15 @@ import math
 import pandas as pd
 import pytest
 
-from analysis.gallery.pairs import agreement, draw, pair, protocols_data, target_time_data
+from analysis.gallery.pairs import (
+    Pair,
+    PairsData,
+    agreement,
+    draw,
+    pair,
+    protocols_data,
+    target_time_data,
+)
 from tests.analysis.hand_made import figures_of, report_source, study
 
 
@@ -88,3 +96,20 @@ def test_a_study_of_one_target_time_says_what_the_figure_needs():
     drawn = draw_all(material)
     assert "target_time: last" in drawn.not_drawn["target-time"]
     assert {figure.kind for figure in figures_of(results, cells)} == {"subsets", "curves", "cost"}
+
+
+def test_names_of_near_points_stand_apart():
+    near = Pair(
+        across="x",
+        up="y",
+        subsets=("none", "Day", "Log"),
+        x=(0.147, 0.148, 0.25),
+        y=(0.0474, 0.0471, 0.09),
+        kendall=0.3,
+        p_value=1.0,
+        same_scale=False,
+    )
+    figure = draw(PairsData(title="t", pairs=(near,), notes=()))
+    names = next(trace for trace in figure.data if trace.mode == "text")
+    sides = dict(zip((text.strip() for text in names.text), names.textposition, strict=True))
+    assert sides == {"none": "top right", "Day": "bottom right", "Log": "middle left"}
