@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from study.definition import load_studies, study_named
 from study.plan import plan
 
@@ -28,6 +30,24 @@ def test_the_quick_study_on_real_data_is_what_it_promises():
     factors = [t.factors for t in trials]
     assert {(f["max_len"], f["batch"]) for f in factors} == {(50, 64)}
     assert min(f["epochs"] for f in factors) >= 12
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "quickstart",
+        "planted-truth",
+        "planted-truth-small",
+        "ml-100k-quick",
+        "ml-100k-subsets",
+        "ml-100k-budget",
+        "ml-100k-table",
+    ],
+)
+def test_what_two_cores_can_finish_has_no_infeasible_cell(name):
+    file = load_studies(ROOT / "studies.yaml")
+    cells = plan(study_named(file, name), file).cells
+    assert {(cell.state, cell.reason) for cell in cells} == {("feasible", "")}
 
 
 def test_the_table_s_models_have_the_same_number_of_trials_and_a_floor():
