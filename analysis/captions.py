@@ -60,6 +60,7 @@ def notes(column: Measure, declared: pd.DataFrame, grid: list[str]) -> tuple[str
     }[column.split]
     seeds = declared["seed"].nunique()
     over_seeds = f"mean over {seeds} seeds" if seeds > 1 else "one seed, no mean"
+    mode = "marginal" if grid else "same"
     settings = [
         f"{factor.replace('_', ' ')} {', '.join(_levels(declared, factor))}"
         for factor in _SETTINGS
@@ -76,10 +77,10 @@ def notes(column: Measure, declared: pd.DataFrame, grid: list[str]) -> tuple[str
         ]
     sentences = [
         f"{column.title}, {epoch}; {candidates(column.protocol, declared)}.",
-        f"{over_seeds.capitalize()}.",
+        f"Mode {mode}: {over_seeds}.",
     ]
     if settings:
-        sentences[-1] = f"{over_seeds.capitalize()}; {'; '.join(settings)}."
+        sentences[-1] = f"Mode {mode}: {over_seeds}; {'; '.join(settings)}."
     if _levels(declared, "heads") == [PER_EMBEDDING]:
         sentences.append(
             "With one head per embedding each further embedding narrows every head: "

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.captions import coverage_sentence, notes
+from analysis.captions import coverage_sentence, notes, own_protocol
 from analysis.frames import CLASSES
 from analysis.layout import file_name
 from analysis.style import HATCHES
@@ -117,7 +117,7 @@ class HeatmapData:
 def panels_of(
     group: Group, metrics: Sequence[str], factors: Sequence[str]
 ) -> tuple[HeatmapData, ...]:
-    """Return a panel of a group for each metric.
+    """Return a panel of a group for each metric; one where the problem itself ranks all items.
 
     Args:
         group: the measured cells of one data set at one level of each factor in `NEVER_AVERAGED`.
@@ -125,7 +125,10 @@ def panels_of(
         factors: those that the study sweeps.
     """
     grid = [name for name in factors if name not in NEVER_AVERAGED]
-    return tuple(_panel(group, measure(metric), grid) for metric in metrics)
+    measures = [measure(metric) for metric in metrics]
+    if own_protocol("popular-100", group.cells) == "full":  # the same ranks under two names
+        measures = [column for column in measures if column.protocol != "full"]
+    return tuple(_panel(group, column, grid) for column in measures)
 
 
 def _panel(group: Group, column: Measure, swept_factors: list[str]) -> HeatmapData:

@@ -66,14 +66,14 @@ def test_over_a_grid_each_point_counts_once_however_many_of_its_seeds_are_done()
     cell = cell_of(data, "Pos")
     assert cell.value == pytest.approx(((0.1 + 0.3) / 2 + 0.4) / 2)
     assert (cell.state, cell.text) == ("partial", ".300<br>3/4")
-    assert "Mean over the grid: 2 hyperparameter points, each the mean over 2 seeds" in notes(data)
+    assert "Mode marginal: mean over the grid: 2 hyperparameter points, each the mean over 2 seeds" in notes(data)
     assert "hidden 16, 32" in notes(data)
     assert "n/N in a cell" in notes(data)
 
 
 def test_a_grid_with_one_seed_says_so():
     data = panel([{"embeddings": "Pos", "hidden": hidden} for hidden in (16, 32, 64)])
-    assert "Mean over the grid: 3 hyperparameter points, one seed each" in notes(data)
+    assert "Mode marginal: mean over the grid: 3 hyperparameter points, one seed each" in notes(data)
 
 
 def test_an_infeasible_cell_is_hatched_with_its_rule():
@@ -216,12 +216,12 @@ def test_the_caption_states_protocol_epoch_seeds_setting_and_target_time():
     text = notes(panel([{"embeddings": "Log", "seed": s} for s in (0, 1, 2)]))
     assert "NDCG@10, test, read at the best validation epoch" in text
     assert "protocol popular-100 (up to 100 negatives per user, by popularity)" in text
-    assert "Mean over 3 seeds; hidden 48; heads 6; dropout 0.2; weight decay 0" in text
+    assert "Mode same: mean over 3 seeds; hidden 48; heads 6; dropout 0.2; weight decay 0" in text
     assert "† sees the target's time, which is an input of the problem; the outlined" in text
 
 
 def test_one_seed_is_not_called_a_mean():
-    assert "One seed, no mean" in notes(panel([{"embeddings": "Log"}]))
+    assert "Mode same: one seed, no mean" in notes(panel([{"embeddings": "Log"}]))
 
 
 def test_the_full_protocol_is_named():
@@ -252,3 +252,12 @@ def test_only_four_subsets_are_blind_to_the_targets_time_and_they_share_a_corner
 def test_every_class_without_a_value_has_a_hatch():
     assert set(CLASSES) - {"complete", "duplicate"} <= set(HATCHES)
     assert len({hatch.shape + hatch.colour for hatch in HATCHES.values()}) == len(HATCHES) == 7
+
+
+def test_a_problem_that_ranks_all_items_has_one_panel_for_each_metric():
+    points = [{"embeddings": "Log", "protocol": "full"}]
+    metrics = ("test_ndcg@10", "test_full_ndcg@10")
+    (shown,) = panels_of_study(*study(points), metrics=metrics)
+    assert shown.measure.column == "test_ndcg@10"
+    assert "protocol full" in notes(shown)
+    assert len(panels_of_study(*study([{"embeddings": "Log"}]), metrics=metrics)) == 2
