@@ -66,14 +66,19 @@ def test_over_a_grid_each_point_counts_once_however_many_of_its_seeds_are_done()
     cell = cell_of(data, "Pos")
     assert cell.value == pytest.approx(((0.1 + 0.3) / 2 + 0.4) / 2)
     assert (cell.state, cell.text) == ("partial", ".300<br>3/4")
-    assert "Mode marginal: mean over the grid: 2 hyperparameter points, each the mean over 2 seeds" in notes(data)
+    assert (
+        "Mode marginal: mean over the grid: 2 hyperparameter points, each the mean over 2 seeds"
+        in notes(data)
+    )
     assert "hidden 16, 32" in notes(data)
     assert "n/N in a cell" in notes(data)
 
 
 def test_a_grid_with_one_seed_says_so():
     data = panel([{"embeddings": "Pos", "hidden": hidden} for hidden in (16, 32, 64)])
-    assert "Mode marginal: mean over the grid: 3 hyperparameter points, one seed each" in notes(data)
+    assert "Mode marginal: mean over the grid: 3 hyperparameter points, one seed each" in notes(
+        data
+    )
 
 
 def test_an_infeasible_cell_is_hatched_with_its_rule():
