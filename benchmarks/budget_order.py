@@ -30,7 +30,9 @@ def agreement(table: pd.DataFrame, apart: float) -> dict[str, float | int]:
         for first, second in itertools.combinations(table.index, 2)
         if abs(table.long[first] - table.long[second]) > apart
     ]
-    kept = sum((table.short[a] > table.short[b]) == (table.long[a] > table.long[b]) for a, b in far)
+    kept = sum(
+        bool((table.short[a] > table.short[b]) == (table.long[a] > table.long[b])) for a, b in far
+    )
     return {
         "subsets": len(table),
         "tau": round(float(kendalltau(table.short, table.long).statistic), 3),
