@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from analysis.attention_cli import attention_command
 from analysis.formats import FigureFormat, FigureSize, ModeChoice
 from analysis.query_cli import query_command
 from analysis.tables_cli import tables_command
@@ -33,6 +34,7 @@ app.add_typer(store_app, name="store")
 app.command("query")(query_command)
 app.command("tables")(tables_command)
 app.command("verify")(verify_command)
+app.command("attention")(attention_command)
 
 
 class ReadFormat(StrEnum):

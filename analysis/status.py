@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Engine, and_, func, select
+from sqlalchemy import Connection, Engine, and_, func, select
 
 from analysis.frames import Coverage, coverage
 from model.errors import RequestError
@@ -157,6 +157,26 @@ def lines(standing: Status, *, now: datetime, claimed: bool = True) -> list[str]
     return said
 
 
+def trial_named(connection: Connection, first_digits: str) -> str:
+    """Return the one trial whose id begins so.
+
+    Raises:
+        RequestError: no trial, or several, begin so.
+    """
+    found = list(
+        connection.scalars(
+            select(TrialRow.id).where(TrialRow.id.startswith(first_digits, autoescape=True))
+        )
+    )
+    if len(found) != 1:
+        raise RequestError(
+            f"a trial is named by its id, or its first digits, got {first_digits!r}, which "
+            f"{len(found)} trials begin with; `meantime query --columns trial,embeddings` "
+            "lists ids"
+        )
+    return str(found[0])
+
+
 def trial_lines(engine: Engine, trial_id: str) -> list[str]:
     """Tell a trial's configuration, then every attempt with its failure, traceback and log.
 
@@ -169,25 +189,15 @@ def trial_lines(engine: Engine, trial_id: str) -> list[str]:
     """
     trial = TrialRow.__table__
     with engine.connect() as connection:
-        found = list(
-            connection.scalars(
-                select(TrialRow.id).where(TrialRow.id.startswith(trial_id, autoescape=True))
-            )
-        )
-        if len(found) != 1:
-            raise RequestError(
-                f"--trial takes the id of one trial, or its first digits, got {trial_id!r}, which "
-                f"{len(found)} trials begin with; `meantime query --columns trial,embeddings` "
-                "lists ids"
-            )
-        row = connection.execute(select(trial).where(trial.c.id == found[0])).one()._mapping
+        found = trial_named(connection, trial_id)
+        row = connection.execute(select(trial).where(trial.c.id == found)).one()._mapping
         asked_by = list(
-            connection.scalars(select(CellRow.study).where(CellRow.trial == found[0]).distinct())
+            connection.scalars(select(CellRow.study).where(CellRow.trial == found).distinct())
         )
         attempts = connection.execute(
             select(*AttemptRow.__table__.c, EnvironmentRow.device, EnvironmentRow.cpu)
             .outerjoin(EnvironmentRow, AttemptRow.environment == EnvironmentRow.id)
-            .where(AttemptRow.trial == found[0])
+            .where(AttemptRow.trial == found)
             .order_by(AttemptRow.number)
         ).all()
         told = [dict(attempt._mapping) for attempt in attempts]
@@ -197,7 +207,7 @@ def trial_lines(engine: Engine, trial_id: str) -> list[str]:
         if row[name] is not None and not isinstance(row[name], bool)
     ]
     said = [
-        f"trial {found[0]}: {row['state']}",
+        f"trial {found}: {row['state']}",
         f"  asked for by: {', '.join(asked_by) or 'no study any more'}",
         "  " + ", ".join(factors),
     ]

@@ -168,7 +168,7 @@ def test_every_command_and_option_says_what_it_is_for():
         **root.commands["data"].commands,
         **{f"store {name}": command for name, command in root.commands["store"].commands.items()},
     }
-    assert len(commands) == 21
+    assert len(commands) == 22
     for name, command in commands.items():
         assert command.help, name
         for parameter in command.params:
