@@ -10,6 +10,7 @@ from analysis.gallery import (
     contributions,
     cost,
     curves,
+    data_shape,
     differences,
     grid,
     orders,
@@ -41,6 +42,7 @@ KINDS: dict[str, Callable[[Material], list[NamedFigure]]] = {
     "target-time": pairs.target_time_figures,
     "time-unit": time_unit.figures,
     "orders": orders.figures,
+    "data": data_shape.figures,
 }
 """Every kind of figure, in the order of the report; docs/figures.md describes each."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +14,8 @@ from analysis.per_user import PerUser, per_user
 from analysis.tables import SELECTION, Group, level, measure, measured_cells, separated, swept
 from analysis.traits import UserTraits, user_traits
 from model.config import DatasetConfig
-from model.data.prepare import load_prepared
+from model.data.describe import Description, describe
+from model.data.prepare import PreparedData, load_prepared
 from model.errors import RequestError
 
 PLAIN_COLUMNS = ("number", "dataset", "model", "embeddings", "hidden", "heads", "dropout",
@@ -42,6 +43,7 @@ class Material:
         values: test NDCG@10 per user of each complete trial.
         validation: validation NDCG@10 per user, which alone chooses.
         traits: of a data set's users by its fingerprint; RequestError where it is not here.
+        description: of a data set by its fingerprint; RequestError where it is not here.
         mode: how subsets are made comparable over the grid.
         pool_seeds: estimate the seeds' error over all arms of a figure, not each pair's own.
     """
@@ -57,6 +59,7 @@ class Material:
     values: PerUser
     validation: PerUser
     traits: Callable[[str], UserTraits]
+    description: Callable[[str], Description]
     mode: Mode = "tuned"
     pool_seeds: bool = False
 
@@ -130,6 +133,7 @@ def read_material(
         cells = frames.cells(engine, study)
         declared = frames.studies(engine).set_index("study")
         datasets = frames.datasets(engine)
+        prepared = cache(partial(_stored, datasets, data_folder))
         return Material(
             study=study,
             question=str(declared.loc[study, "question"]),
@@ -141,7 +145,8 @@ def read_material(
             curves=frames.training_curves(engine, study),
             values=per_user(engine, study, measure("test_ndcg@10")),
             validation=per_user(engine, study, measure(SELECTION)),
-            traits=partial(_stored_traits, datasets, data_folder),
+            traits=lambda fingerprint: user_traits(prepared(fingerprint)),
+            description=cache(lambda fingerprint: describe(prepared(fingerprint))),
             mode=mode,
             pool_seeds=pool_seeds,
         )
@@ -149,10 +154,10 @@ def read_material(
         engine.dispose()
 
 
-def _stored_traits(datasets: pd.DataFrame, folder: Path | None, fingerprint: str) -> UserTraits:
-    """Prepare a data set again, as its row in the store says, and describe its users."""
+def _stored(datasets: pd.DataFrame, folder: Path | None, fingerprint: str) -> PreparedData:
+    """Prepare a data set again, as its row in the store says."""
     if folder is None:
-        raise RequestError("users are described from the prepared data, whose folder is not known")
+        raise RequestError("data are described from the prepared set, whose folder is not known")
     row = datasets.set_index("fingerprint").loc[fingerprint]
     data = load_prepared(DatasetConfig.model_validate_json(str(row["preparation"])), folder)
     if data.fingerprint != fingerprint:
@@ -160,7 +165,7 @@ def _stored_traits(datasets: pd.DataFrame, folder: Path | None, fingerprint: str
             f"the users of {row['name']} must be those that results were computed on, the data "
             f"in {folder} are others ({data.fingerprint[:8]} instead of {fingerprint[:8]})"
         )
-    return user_traits(data)
+    return data
 
 
 def _holds(factor: str, value: object) -> str:

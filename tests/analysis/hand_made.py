@@ -198,6 +198,7 @@ def report_source(results, cells, **changes):
                 if state == "complete"
             },
             "traits": no_data_here,
+            "description": no_data_here,
             "datasets": pd.DataFrame(
                 [
                     {

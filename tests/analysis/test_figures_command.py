@@ -55,7 +55,7 @@ def test_what_cannot_be_drawn_is_one_message(folder, words, told):
 
 
 def test_every_kind_has_a_name_of_its_own():
-    assert len(KINDS) == 14
+    assert len(KINDS) == 15
     assert all(name == name.lower() and " " not in name for name in KINDS)
 
 
