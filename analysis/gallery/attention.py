@@ -89,7 +89,7 @@ def figures(maps: "AttentionMaps", about: About) -> list[NamedFigure]:
             "gaps",
             title=f"How far back in time each head of {on} looks",
             caption=(target, *common),
-            drawn=_bars(maps, maps.by_gap, "time between an event and the target"),
+            drawn=_bars(maps, maps.by_gap, "time to the target"),
             rows=_share_rows(maps, maps.by_gap),
         ),
         _named(
@@ -98,7 +98,7 @@ def figures(maps: "AttentionMaps", about: About) -> list[NamedFigure]:
             "steps",
             title=f"How many events back each head of {on} looks",
             caption=(target, *common),
-            drawn=_bars(maps, maps.by_step, "events back from the target"),
+            drawn=_bars(maps, maps.by_step, "events to the target"),
             rows=_share_rows(maps, maps.by_step),
         ),
         _named(
@@ -167,7 +167,7 @@ def _panels(maps: "AttentionMaps", *, each: int, height: int) -> Iterator[_Panel
             yield _Panel(
                 block,
                 head,
-                f"block {block + 1}: {head_title(owner)}" if not across else head_title(owner),
+                head_title(owner),
                 "" if number == 0 else str(number + 1),
                 across,
                 (across * width, (across + 0.9) * width),
@@ -185,10 +185,11 @@ def _height(maps: "AttentionMaps", each: int) -> int:
 def _bars(maps: "AttentionMaps", shares: "Shares", what: str) -> tuple[go.Figure, Area]:
     """Draw a panel of bars for each head, categories downwards."""
     each = _BAR * len(shares.names)
-    area = Area(height=_height(maps, each), left=92, right=10, above=4, below=48)
+    area = Area(height=_height(maps, each), left=106, right=10, above=4, below=48)
     figure = new_drawing()
     places = list(range(len(shares.names)))
     most = max(float(shares.attention.max()), float(shares.uniform.max()))
+    tick = max(t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if t <= most or t == 0.01)
     for panel in _panels(maps, each=each, height=area.height):
         axes = {"xaxis": f"x{panel.suffix}", "yaxis": f"y{panel.suffix}"}
         values = shares.attention[panel.block, panel.head]
@@ -225,8 +226,8 @@ def _bars(maps: "AttentionMaps", shares: "Shares", what: str) -> tuple[go.Figure
                     "domain": list(panel.x),
                     "anchor": f"y{panel.suffix}",
                     "range": [0, most * 1.04],
-                    "tickformat": ".0%",
-                    "nticks": 3,
+                    "tickvals": [0, tick],
+                    "ticktext": ["", f"{tick:.0%}"],
                     "tickfont": {"size": 10},
                     "showticklabels": panel.y[0] < 1e-6,
                 },
@@ -242,14 +243,16 @@ def _bars(maps: "AttentionMaps", shares: "Shares", what: str) -> tuple[go.Figure
                 },
             }
         )
-        _title(figure, panel)
-    write(figure, f"share of attention by {what}", x=0.5, y=0, down=36, xanchor="center", color=INK)
+        _title(figure, panel, left=area.left)
+    write(
+        figure, f"share of attention, by {what}", x=0.5, y=0, down=36, xanchor="center", color=INK
+    )
     return bare(figure, area), area
 
 
 def _squares(maps: "AttentionMaps") -> tuple[go.Figure, Area]:
     """Draw a square of weights for each head."""
-    area = Area(height=_height(maps, _SQUARE), left=34, right=10, above=58, below=44)
+    area = Area(height=_height(maps, _SQUARE), left=52, right=10, above=58, below=44)
     figure = new_drawing()
     weights = maps.history.weights
     length = weights.shape[-1]
@@ -274,12 +277,13 @@ def _squares(maps: "AttentionMaps") -> tuple[go.Figure, Area]:
             xaxis=f"x{panel.suffix}",
             yaxis=f"y{panel.suffix}",
         )  # fmt: skip
-        first = panel.across == 0
+        first, last = panel.across == 0, panel.head == len(maps.heads) - 1
         ends = {"tickvals": [steps[0], 0], "ticktext": [f"−{length - 1}", "0"], "linecolor": RULE}
         figure.update_layout(
             {
                 f"xaxis{panel.suffix}": {
                     **ends,
+                    "ticktext": [f"−{length - 1}", "0" if last else ""],
                     "domain": list(panel.x),
                     "anchor": f"y{panel.suffix}",
                     "showticklabels": panel.y[0] < 1e-6,
@@ -293,7 +297,7 @@ def _squares(maps: "AttentionMaps") -> tuple[go.Figure, Area]:
                 },
             }
         )
-        _title(figure, panel)
+        _title(figure, panel, left=area.left)
     write(
         figure, "event that is asked, counted back from the target", x=0.5, y=0, down=32,
         xanchor="center", color=INK,
@@ -301,8 +305,14 @@ def _squares(maps: "AttentionMaps") -> tuple[go.Figure, Area]:
     return bare(figure, area), area
 
 
-def _title(figure: go.Figure, panel: _Panel) -> None:
+def _title(figure: go.Figure, panel: _Panel, *, left: int) -> None:
+    """Name the head above its panel, and the block beside the first of its row."""
     write(figure, panel.title, x=panel.x[0], y=panel.y[1], down=-10, size=11, color=INK)
+    if panel.across == 0:
+        write(
+            figure, f"block {panel.block + 1}", x=0, y=sum(panel.y) / 2, right=10 - left,
+            xanchor="center", textangle=-90, size=11, color=INK,
+        )  # fmt: skip
 
 
 def _share_rows(maps: "AttentionMaps", shares: "Shares") -> pd.DataFrame:

@@ -40,9 +40,9 @@ def notes(found: Description) -> tuple[str, ...]:
         f"{found.users:,} users, {found.items:,} items, {found.interactions:,} events after "
         f"filtering ({found.fingerprint[:16]}), the held-out ones included; "
         f"{found.mean_length:.1f} events a user.",
-        f"Gaps are between a user's consecutive events; {found.zero_gaps / max(gaps, 1):.1%} of "
-        f"{gaps:,} are 0, the first bar. {found.equal_times:.1%} of events share their time with "
-        "another of the user.",
+        f"Events lie in {len(found.activity.counts)} equal stretches of time. Gaps are between a "
+        f"user's consecutive events; {found.zero_gaps / max(gaps, 1):.1%} of {gaps:,} are 0, the "
+        f"first bar. {found.equal_times:.1%} of events share their time with another of the user.",
         f"{found.targets_at_last_time:.1%} of test targets carry the time of the event before, "
         f"{found.unseen_test_days:.1%} lie on a day that no training event has.",
     )
@@ -58,8 +58,8 @@ def draw(found: Description) -> go.Figure:
         (_DURATIONS.get(round(low), f"{low:.0e} s"), count) for low, _, count in _bins(found.gaps)
     ]
     days = pd.to_datetime(found.activity.edges, unit="s", utc=True)
-    _bars(figure, "users by number of events", lengths, place=0, width=width)
-    _bars(figure, "gaps by size, from", gaps, place=2, width=width)
+    _bars(figure, "users, by events", lengths, place=0, width=width)
+    _bars(figure, "gaps, from", gaps, place=2, width=width)
     figure.add_scatter(
         x=[*days.strftime("%Y-%m-%d %H:%M")],
         y=[*found.activity.counts, found.activity.counts[-1]],
@@ -76,14 +76,14 @@ def draw(found: Description) -> go.Figure:
     figure.update_layout(
         xaxis2={
             "domain": [start, start + width], "anchor": "y2", "type": "date", "nticks": 4,
-            "tickfont": {"size": 10},
+            "tickfont": {"size": 10}, "tickangle": -45,
         },
         yaxis2={
             "domain": [0, 1], "anchor": "x2", "rangemode": "tozero", "tickformat": "~s",
             "nticks": 5, "tickfont": {"size": 10}, "showgrid": True,
         },
     )  # fmt: skip
-    write(figure, "events by time, 50 equal stretches", x=start, y=1, down=-14, color=INK, size=11)
+    write(figure, "events, by time", x=start, y=1, down=-14, color=INK, size=11)
     return bare(figure, _AREA)
 
 
