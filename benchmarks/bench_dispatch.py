@@ -18,6 +18,7 @@ from measure import machine
 
 from study.cluster import RayDispatcher
 from study.definition import Resources, load_studies, study_named
+from study.execute import Completed, Event
 from study.launch import backlog, launch, prepare_datasets
 from study.plan import plan
 from study.store import Store
@@ -59,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--bare-trials", type=int, default=None, help="default: --trials")
+    parser.add_argument("--ours-alone", action="store_true", help="measure nothing beside it")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     # Workers import the training from this folder.
@@ -70,10 +72,11 @@ def main() -> None:
         found = {
             "trials": n,
             **through_everything(n, folder),
-            "bare_tune_seconds_per_trial": bare_tune(options.bare_trials or n),
-            "optuna_seconds_per_trial": optuna_alone(n, folder),
-            "machine": machine(),
         }
+        if not options.ours_alone:
+            found["bare_tune_seconds_per_trial"] = bare_tune(options.bare_trials or n)
+            found["optuna_seconds_per_trial"] = optuna_alone(n, folder)
+        found["machine"] = machine()
     if options.json:
         print(json.dumps(found))
         return
@@ -91,13 +94,21 @@ def through_everything(n: int, folder: Path) -> dict[str, float]:
     with Store.open(f"sqlite:///{folder}/results.db") as store, store.claim():
         datasets = prepare_datasets(what, folder)
         left = backlog(what, store, datasets=datasets)
-        first_at = []
+        first_at: list[float] = []
+        ray_bytes = [0]
+
+        def watch(event: Event) -> None:
+            if not first_at:
+                first_at.append(time.perf_counter())
+            if isinstance(event, Completed):
+                ray_bytes.append(max(map(peak_bytes, children()), default=0))
+
         outcome = launch(
             left.trials,
             store=store,
             dispatcher=RayDispatcher(Resources(), work="nothing:train"),
             datasets=datasets,
-            watch=lambda _: first_at or first_at.append(time.perf_counter()),
+            watch=watch,
         )
     seconds = time.perf_counter() - started
     if outcome.completed != n:
@@ -106,16 +117,27 @@ def through_everything(n: int, folder: Path) -> dict[str, float]:
         "seconds_per_trial": seconds / n,
         "seconds": seconds,
         "seconds_to_first_event": first_at[0] - started,
-        "driver_peak_bytes": peak_bytes(),
+        # The launch and the process that drives Ray for it.
+        "driver_peak_bytes": peak_bytes("self") + max(ray_bytes),
+        "ray_driver_peak_bytes": max(ray_bytes),
     }
 
 
-def peak_bytes() -> int:
-    """Return the highest resident memory of this process so far."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
+def peak_bytes(process: str) -> int:
+    """Return the highest resident memory of a process so far; 0 where it has ended."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    return next(
+        (int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:")),
+        0,
+    )
+
+
+def children() -> list[str]:
+    """Return the ids of this process's children."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
 
 
 def bare_tune(n: int) -> float:

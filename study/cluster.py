@@ -44,12 +44,6 @@ FRUITLESS_STARTS = 3
 # Not -m: workers would not know functions of a module that is called __main__.
 _CHILD = "from study.ray_dispatch import main; main()"
 
-AHEAD = 2
-"""Orders that wait at Ray beyond those it has room for, so that no worker waits for this process.
-
-An adaptive search chooses them without the results of the trials that are under way then.
-"""
-
 
 @dataclass(frozen=True)
 class Setup:
@@ -181,7 +175,7 @@ class _Work:
         """Do everything through this child; return its last words if it dies before."""
         races: set[str] = set()
         while True:
-            orders = list(self._next(child.room - len(self._sent), races))
+            orders = list(self._next(child.room(self._supply.ahead) - len(self._sent), races))
             if orders:
                 child.send("orders", orders)
             if child.is_up and not self._sent:
@@ -281,10 +275,9 @@ class _Child:
         """Whether Ray has room for trials."""
         return self._slots > 0
 
-    @property
-    def room(self) -> int:
-        """How many orders the child may hold; none before it is up."""
-        return self._slots + AHEAD if self.is_up else 0
+    def room(self, ahead: int) -> int:
+        """Return how many orders the child may hold, some of them ahead; none before it is up."""
+        return self._slots + ahead if self.is_up else 0
 
     def last_words(self) -> str:
         """Return the end of what the process printed, for a message."""

@@ -200,6 +200,10 @@ class _WithRetries:
         self._tried: dict[str, Counter[str]] = {}
         self._handed_out: dict[str, Trial] = {}
 
+    @property
+    def ahead(self) -> int:
+        return self._supply.ahead
+
     def take(self) -> Trial | None:
         trial = self._supply.take()
         if trial is None and self._again:

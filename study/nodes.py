@@ -24,7 +24,7 @@ MOST_ON_ONE_GPU = 16
 
 
 class Nodes:
-    """The nodes of a cluster, looked at anew in every call.
+    """The nodes of a cluster, looked at anew whenever places are counted.
 
     Args:
         resources: what the study declares for each trial.
@@ -43,13 +43,14 @@ class Nodes:
     ) -> None:
         self._resources, self._needs = resources, needs
         self._listed, self._ask_gpu_bytes = listed, gpu_bytes
+        self._seen: list[Bundle] | None = None
 
     def places(self) -> int:
         """Return how many trials can run at once at most, node by node; memory may lower it."""
         least = self._least
         return sum(
             int(min(node.get(name, 0.0) / amount + 1e-9 for name, amount in least.items()))
-            for node in self._alive()
+            for node in self._look()
         )
 
     def require_room(self) -> None:
@@ -60,7 +61,7 @@ class Nodes:
         """
         if self.places():
             return
-        nodes, least = self._alive(), self._least
+        nodes, least = self._look(), self._least
         most = {name: max((n.get(name, 0.0) for n in nodes), default=0.0) for name in least}
         lacking = ", ".join(
             f"{amount:g} {name} asked for, the largest node has {most[name]:g}"
@@ -82,7 +83,8 @@ class Nodes:
             else:
                 share = self._share(need.bytes if need else None) if gpus == "auto" else gpus
             return {"CPU": cpus, "GPU": share}
-        nodes = [node for node in self._alive() if node.get("CPU", 0.0) >= cpus]
+        seen = self._look() if self._seen is None else self._seen
+        nodes = [node for node in seen if node.get("CPU", 0.0) >= cpus]
         if alone:
             return {"CPU": max((node["CPU"] for node in nodes), default=cpus)}
         if need is None:
@@ -115,9 +117,11 @@ class Nodes:
     def _gpu_bytes(self) -> int | None:
         return self._ask_gpu_bytes()
 
-    def _alive(self) -> list[Bundle]:
+    def _look(self) -> list[Bundle]:
+        """Ask Ray for the nodes that are alive; a millisecond, too much for every trial."""
         nodes = [node["Resources"] for node in self._listed() if node["Alive"]]
-        return [dict(node) for node in nodes if isinstance(node, Mapping)]
+        self._seen = [dict(node) for node in nodes if isinstance(node, Mapping)]
+        return self._seen
 
 
 def rounded_up(n_bytes: int) -> int:

@@ -145,7 +145,7 @@ def _train_in_worker(
         # In a race each epoch is a decision.
         at_once = order.race is not None or isinstance(event, Started | Ended)
         if at_once or now - reported >= REPORT_SECONDS:
-            tune.report({"events": list(waiting)})
+            tune.report({"events": Told(waiting)})
             waiting.clear()
             reported = now
 
@@ -158,6 +158,16 @@ def _train_in_worker(
         work=imported(work),
         node=_node_name(),
     )
+
+
+class Told(list[Event]):
+    """Events of one report; Tune formats every report twice for a log that nobody reads.
+
+    Written out, the counts of every user would take longer than everything else about a trial.
+    """
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} events>"
 
 
 @cache
@@ -280,6 +290,11 @@ class _Races(FIFOScheduler):
                 self.stopped.add(trial.trial_id)
                 return decision
         return str(TrialScheduler.CONTINUE)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> RayTrial | None:
+        """Return a trial that waits; Tune's own rule looks through all that ever ran."""
+        live = tune_controller.get_live_trials()
+        return next((trial for trial in live if trial.status == RayTrial.PENDING), None)
 
     def enter(self, order: Order) -> None:
         """Make the race's rule known, before its first trial starts; it sees what ran earlier."""

@@ -19,7 +19,7 @@ from study.execute import Censored, Completed, EpochEnded, Event, Failed
 from study.plan import Plan
 from study.space import Value
 from study.store import Store
-from study.supply import Course, Race
+from study.supply import AHEAD, FAR_AHEAD, Course, Race
 from study.trial import Trial
 
 
@@ -177,6 +177,11 @@ class SearchSupply:
             self._confirm(standing)
 
     # What a dispatcher asks
+
+    @property
+    def ahead(self) -> int:
+        """Few where points are chosen by results."""
+        return FAR_AHEAD if self._asking is None else AHEAD
 
     @property
     def finished(self) -> bool:

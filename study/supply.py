@@ -35,8 +35,23 @@ class Race:
     last: int
 
 
+AHEAD = 2
+"""Trials taken beyond those that there is room for, so that no worker waits for the launch.
+
+A search chooses them without the results of the trials that are under way then.
+"""
+
+FAR_AHEAD = 32
+"""As many where nothing is chosen: a worker that finds no trial waiting would be ended by Ray."""
+
+
 class Supply(Protocol):
     """Hands out trials; what comes next may depend on the events of those before."""
+
+    @property
+    def ahead(self) -> int:
+        """How many trials may be taken before there is room for them."""
+        ...
 
     def take(self) -> Trial | None:
         """Return the next trial, or None where it must wait for events."""
@@ -61,6 +76,8 @@ class Supply(Protocol):
 
 class Declared:
     """A supply of given trials, in order, once each, none of which is stopped early."""
+
+    ahead = FAR_AHEAD
 
     def __init__(self, trials: Iterable[Trial]) -> None:
         self._waiting = deque(trials)

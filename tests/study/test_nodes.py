@@ -91,3 +91,17 @@ def test_alone_is_a_whole_gpu_or_all_cpus_of_the_largest_node():
         "GPU": 1.0,
     }
     assert nodes(Resources(), node(CPU=4.0), node(CPU=8.0)).demand("a", alone=True) == {"CPU": 8.0}
+
+
+def test_ray_is_asked_for_its_nodes_when_places_are_counted_and_not_for_every_trial():
+    asked = []
+    cluster = Nodes(
+        Resources(),
+        {},
+        listed=lambda: asked.append("?") or [node(CPU=8.0)],
+        gpu_bytes=lambda: None,
+    )
+    assert cluster.places() == 8
+    for trial_id in "abc":
+        cluster.demand(trial_id, alone=False)
+    assert asked == ["?"]

@@ -17,6 +17,7 @@ from study.plan import plan
 from study.search import search_supply
 from study.store import Store
 from study.strategy import Sampler
+from study.supply import Declared
 from tests.stored import ENVIRONMENT, report, result
 
 HEAD = dedent(
@@ -395,3 +396,11 @@ def test_the_study_of_the_page_about_search_is_as_the_page_says(tmp_path):
     assert len(what.unasked) == len(what.cells)
     for sampler in get_args(Sampler):
         assert f"`{sampler}`" in page
+
+
+@pytest.mark.parametrize(("declared", "ahead"), [(TPE, 2), (RACES, 32)])
+def test_trials_are_taken_far_ahead_only_where_no_result_chooses_them(tmp_path, declared, ahead):
+    launches = Launches(tmp_path, declared, value=by_lr)
+    with Store.open(launches.url) as store, store.claim():
+        assert search_supply(launches.plan, store).ahead == ahead
+    assert Declared([]).ahead == 32
