@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 
 def machine() -> dict[str, object]:
@@ -45,6 +47,33 @@ def timed(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
+
+
+def products(work: Callable[[], object]) -> int:
+    """Return the floating-point operations of a call's matrix products, also in inference mode."""
+    counter = _Products()
+    with counter:
+        work()
+    return counter.operations
+
+
+class _Products(TorchDispatchMode):
+    """torch's own counter, which wants gradients, plus what inference mode does not take apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        match str(packet := func._overloadpacket):
+            case "aten.linear" | "aten.matmul":
+                self.operations += 2 * out.numel() * args[0].shape[-1]
+            case "aten.scaled_dot_product_attention":
+                self.operations += 4 * out.numel() * args[1].shape[-2]
+            case _ if packet in flop_registry:
+                self.operations += flop_registry[packet](*args, **(kwargs or {}), out_val=out)
+        return out
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
