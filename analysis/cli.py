@@ -26,7 +26,7 @@ from study.store_cli import store_app
 from study.terminal import err, out
 
 if TYPE_CHECKING:
-    from analysis.frames import Coverage
+    from analysis.coverage import Coverage
 
 WRONG_REQUEST = 2
 
@@ -98,16 +98,16 @@ def status_command(
     from dataclasses import asdict  # noqa: PLC0415
     from datetime import UTC, datetime  # noqa: PLC0415
 
-    from analysis.frames import open_reader, studies  # noqa: PLC0415
-    from analysis.status import lines, status, trial_lines  # noqa: PLC0415
-    from study.engine import is_claimed  # noqa: PLC0415
+    from analysis.status import lines, status, studies_in, trial_lines  # noqa: PLC0415
+    from study.engine import is_claimed, reading  # noqa: PLC0415
 
-    engine = open_reader(store)
+    engine = reading(store)
     if trial is not None:
         for line in trial_lines(engine, trial):
             out().print(line, markup=False)
         return
-    names = [study] if study else studies(engine)["study"].tolist()
+    names = [study] if study else studies_in(engine)
+    claimed = is_claimed(store)  # what runs without a launch was left by its death
     standings = [status(engine, name) for name in names]
     if output is ReadFormat.json:
         _write_json(
@@ -120,12 +120,12 @@ def status_command(
                         {**asdict(one), "started_at": one.started_at.isoformat()}
                         for one in standing.running
                     ],
+                    "claimed": claimed,
                 }
                 for standing in standings
             ]
         )
         return
-    claimed = is_claimed(store)
     for standing in standings:
         out().print(_sum(standing.coverage), markup=False)
         for line in lines(standing, now=datetime.now(UTC), claimed=claimed):
@@ -139,13 +139,17 @@ def coverage_command(
     output: ReadFormatOption = ReadFormat.table,
 ) -> None:
     """Prove that the classes of cells add up to the declared product; exit 1 if any is missing."""
-    from analysis.frames import coverage, open_reader  # noqa: PLC0415
+    from analysis.coverage import coverage, left_behind, left_behind_note  # noqa: PLC0415
+    from study.engine import reading  # noqa: PLC0415
 
-    standing = coverage(open_reader(store), study)
+    engine = reading(store)
+    standing = coverage(engine, study)
     if output is ReadFormat.json:
         _write_json(standing.as_dict())
     else:
         out().print(_sum(standing), markup=False)
+    if standing.counts["running"] and (dead := left_behind(engine, store)):
+        err().print(left_behind_note(dead), markup=False)
     if standing.missing:
         raise typer.Exit(SOME_FAILED)
 

@@ -5,10 +5,8 @@ whole numbers are `Int64` (missing: NA), other numbers float64, text `str`, time
 are read at the best validation epoch.
 """
 
-import difflib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -19,19 +17,17 @@ from sqlalchemy import (
     Connection,
     Engine,
     Integer,
-    Label,
     Select,
     Text,
     and_,
     case,
     func,
-    literal,
     or_,
     select,
 )
 from sqlalchemy.types import TypeEngine
 
-from model.errors import RequestError
+from analysis.coverage import CLASSES, cell_class, declared_cells
 from model.results import SELECTED_BY, Protocol, Split
 from study import engine as database
 from study.column_types import Utc
@@ -48,42 +44,8 @@ from study.schema import (
 )
 from study.views import RESULTS, shown_attempt
 
-CLASSES = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
-"""What a declared cell can be: exactly one of these."""
-
-_class: Label[str] = case(
-    (CellRow.state == "unasked", literal("pending", Text)),
-    (CellRow.state == "feasible", TrialRow.state),
-    else_=CellRow.state,
-).label("class")
 _compared = CellRow.stage == "final"  # what was screened only chose what is confirmed
 _answers = and_(CellRow.trial == TrialRow.id, CellRow.state == "feasible")
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How many of a study's declared cells are in each class; the classes add up.
-
-    Attributes:
-        study: the study's name.
-        declared: cells in the declared product.
-        counts: each of `CLASSES` -> number of cells, zeros included.
-        failures: class of failure -> number of failed cells.
-    """
-
-    study: str
-    declared: int
-    counts: Mapping[str, int]
-    failures: Mapping[str, int]
-
-    @property
-    def missing(self) -> int:
-        """Cells whose trial could have a result and has none: running, pending or failed."""
-        return sum(self.counts[name] for name in ("running", "pending", "failed"))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values: `study`, `declared` and a count for each class, which add up."""
-        return {"study": self.study, "declared": self.declared, **self.counts}
 
 
 def open_reader(url: str) -> Engine:
@@ -101,9 +63,9 @@ def studies(engine: Engine) -> pd.DataFrame:
         StudyRow.name.label("study"), StudyRow.question, StudyRow.planned_at, StudyRow.declared
     ).order_by(StudyRow.name)
     counted = (
-        select(CellRow.study, _class, func.count().label("n"))
+        select(CellRow.study, cell_class, func.count().label("n"))
         .outerjoin(TrialRow, CellRow.trial == TrialRow.id)
-        .group_by(CellRow.study, _class)
+        .group_by(CellRow.study, cell_class)
     )
     with engine.connect() as connection:
         frame = read(connection, declared)
@@ -114,44 +76,6 @@ def studies(engine: Engine) -> pd.DataFrame:
     return frame
 
 
-def coverage(engine: Engine, study: str) -> Coverage:
-    """Return the study's coverage.
-
-    Raises:
-        RequestError: no such study, or the store lost cells, so that classes do not add up.
-    """
-    counted = (
-        select(_class, AttemptRow.failure, func.count())
-        .select_from(CellRow)
-        .outerjoin(TrialRow, CellRow.trial == TrialRow.id)
-        .outerjoin(
-            AttemptRow,
-            and_(
-                AttemptRow.trial == TrialRow.id,
-                AttemptRow.number == TrialRow.attempts,
-                CellRow.state == "feasible",
-                TrialRow.state == "failed",
-            ),
-        )
-        .where(CellRow.study == study)
-        .group_by(_class, AttemptRow.failure)
-    )
-    counts = dict.fromkeys(CLASSES, 0)
-    failures: dict[str, int] = {}
-    with engine.connect() as connection:
-        declared = declared_cells(connection, study)
-        for name, failure, count in connection.execute(counted):
-            counts[name] += count
-            if failure is not None:
-                failures[failure] = count
-    if sum(counts.values()) != declared:
-        raise RequestError(
-            f"every declared cell is in one class: {study} declares {declared} cells, and the "
-            f"store has {sum(counts.values())}; launch the study again to record its plan"
-        )
-    return Coverage(study, declared, counts, failures)
-
-
 def cells(engine: Engine, study: str) -> pd.DataFrame:
     """Return a row for each declared cell of a study, in the order of the plan.
 
@@ -159,8 +83,9 @@ def cells(engine: Engine, study: str) -> pd.DataFrame:
     comparison, and `coverage` counts them all.
 
     Columns: `number, dataset, model, embeddings, hidden, heads` (text, as declared), `dropout,
-    weight_decay, seed`, one for each other factor that the study varies, `class` (of `CLASSES`),
-    `reason` (rule, what it repeats, or how it failed) and `trial`, which joins with `results`.
+    weight_decay, seed`, one for each other factor that the study varies, `class` (of
+    `analysis.coverage.CLASSES`), `reason` (rule, what it repeats, or how it
+    failed) and `trial`, which joins with `results`.
     """
     failed_so = AttemptRow.failure + ": " + func.coalesce(AttemptRow.message, "")
     statement = (
@@ -175,7 +100,7 @@ def cells(engine: Engine, study: str) -> pd.DataFrame:
             CellRow.weight_decay,
             CellRow.seed,
             CellRow.others,
-            _class,
+            cell_class,
             case(
                 (and_(CellRow.state == "feasible", TrialRow.state == "failed"), failed_so),
                 else_=CellRow.reason,
@@ -413,16 +338,3 @@ _factors = (
     TrialRow.weight_decay,
     TrialRow.seed,
 )
-
-
-def declared_cells(connection: Connection, study: str) -> int:
-    """Return the number of cells that a study declares; an unknown study is refused."""
-    declared = connection.scalar(select(StudyRow.declared).where(StudyRow.name == study))
-    if declared is None:
-        names = list(connection.scalars(select(StudyRow.name).order_by(StudyRow.name)))
-        near = difflib.get_close_matches(study, names, n=1)
-        advice = f"did you mean {near[0]}?" if near else "launch it first"
-        raise RequestError(
-            f"the store has no study {study!r}; {advice} (it has: {', '.join(names) or 'none'})"
-        )
-    return declared

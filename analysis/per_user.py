@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sqlalchemy import Engine, and_, select
 
-from analysis.frames import declared_cells
+from analysis.coverage import declared_cells
 from analysis.statistics import Values
 from analysis.tables import Measure, level
 from model import metrics

@@ -7,8 +7,9 @@ import pandas as pd
 from sqlalchemy import ColumnElement, Engine, FromClause, Table, and_, exists, not_, or_, select
 from sqlalchemy.exc import DBAPIError
 
+from analysis.coverage import declared_cells
 from analysis.expression import condition
-from analysis.frames import declared_cells, read, untyped_column
+from analysis.frames import read, untyped_column
 from analysis.grouping import (
     SPREADS,
     Term,

@@ -14,7 +14,7 @@ from analysis.formats import TableFormat
 from model.errors import RequestError
 from study import completion
 from study.cli import DEFAULT_STORE, StoreUrl
-from study.terminal import out
+from study.terminal import err, out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +88,7 @@ def query_command(
 
     Examples: docs/queries.md; columns: docs/database.md.
     """
+    from analysis.coverage import left_behind, left_behind_note  # noqa: PLC0415
     from analysis.frames import open_reader  # noqa: PLC0415
     from analysis.rendering import render  # noqa: PLC0415
 
@@ -110,6 +111,12 @@ def query_command(
         raise RequestError("parquet is binary and would garble the terminal; add --out FILE")
     engine = open_reader(store)
     frame = _answer(engine, sql=sql, pivot=pivot, source=source, choices=choices)
+    if (
+        "state" in frame
+        and "running" in set(frame["state"])
+        and (dead := left_behind(engine, store))
+    ):
+        err().print(left_behind_note(dead), markup=False)
     rendered = render(frame, output.value, width=out().width)
     content = rendered if isinstance(rendered, bytes) else rendered.encode()
     if path is not None:

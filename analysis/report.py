@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from analysis import frames
 from analysis.captions import candidates, own_protocol, replaced_time
+from analysis.coverage import CLASSES
 from analysis.export import PAGES, embed_later, plotly_script
 from analysis.figures import draw_all
 from analysis.files import write_atomically
@@ -152,9 +152,7 @@ def compose(source: Material) -> Report:
             ("distinct trials", int(feasible["trial"].nunique())),
         ),
         coverage=tuple(
-            (name, int(classes[name]), CLASS_MEANINGS[name])
-            for name in frames.CLASSES
-            if name in classes
+            (name, int(classes[name]), CLASS_MEANINGS[name]) for name in CLASSES if name in classes
         ),
         n_declared=len(cells),
         tables=tuple(

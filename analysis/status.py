@@ -5,11 +5,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Engine, and_, func, select
 
-from analysis.frames import Coverage, coverage
+from analysis.coverage import Coverage, coverage
 from model.errors import RequestError
 from model.results import SELECTED_BY
-from study.progress import duration
-from study.schema import AttemptRow, CellRow, EnvironmentRow, EpochMetricRow, TrialRow
+from study.durations import duration
+from study.schema import AttemptRow, CellRow, EnvironmentRow, EpochMetricRow, StudyRow, TrialRow
 from study.views import FACTOR_COLUMNS, RESULTS
 
 _SELECTED = RESULTS.c[f"validation_{SELECTED_BY}"]
@@ -62,14 +62,14 @@ def status(engine: Engine, study: str) -> Status:
     """
     standing = coverage(engine, study)
     mine = RESULTS.c.study == study
+    # One look at the primary key for each trial that runs: the table holds millions of rows.
     last = (
-        select(
-            EpochMetricRow.trial,
-            EpochMetricRow.attempt,
-            func.max(EpochMetricRow.epoch).label("epoch"),
+        select(func.max(EpochMetricRow.epoch))
+        .where(
+            EpochMetricRow.trial == AttemptRow.trial, EpochMetricRow.attempt == AttemptRow.number
         )
-        .group_by(EpochMetricRow.trial, EpochMetricRow.attempt)
-        .subquery()
+        .correlate(AttemptRow)
+        .scalar_subquery()
     )
     with engine.connect() as connection:
         mean = connection.scalar(select(func.avg(RESULTS.c.seconds)).where(mine))
@@ -90,7 +90,7 @@ def status(engine: Engine, study: str) -> Status:
                 TrialRow.seed,
                 AttemptRow.number,
                 AttemptRow.started_at,
-                last.c.epoch,
+                last.label("epoch"),
                 EpochMetricRow.value,
             )
             .select_from(CellRow)
@@ -100,17 +100,13 @@ def status(engine: Engine, study: str) -> Status:
                 and_(AttemptRow.trial == TrialRow.id, AttemptRow.state == "running"),
             )
             .outerjoin(
-                last,
-                and_(last.c.trial == TrialRow.id, last.c.attempt == AttemptRow.number),
-            )
-            .outerjoin(
                 EpochMetricRow,
                 and_(
                     EpochMetricRow.trial == TrialRow.id,
                     EpochMetricRow.attempt == AttemptRow.number,
-                    EpochMetricRow.epoch == last.c.epoch,
+                    EpochMetricRow.epoch == last,
                     EpochMetricRow.split == "validation",
-                    EpochMetricRow.protocol == "popular-100",
+                    EpochMetricRow.protocol == TrialRow.protocol,
                     EpochMetricRow.metric == SELECTED_BY,
                 ),
             )
@@ -129,6 +125,12 @@ def status(engine: Engine, study: str) -> Status:
     )
 
 
+def studies_in(engine: Engine) -> list[str]:
+    """Return the names of the studies that the store holds."""
+    with engine.connect() as connection:
+        return list(connection.scalars(select(StudyRow.name).order_by(StudyRow.name)))
+
+
 def lines(standing: Status, *, now: datetime, claimed: bool = True) -> list[str]:
     """Say what a status holds beside its sum, one line each.
 
@@ -144,8 +146,10 @@ def lines(standing: Status, *, now: datetime, claimed: bool = True) -> list[str]
         value, name = standing.best
         said.append(f"  best validation NDCG@10: {value:.4f}, {name}")
     if standing.running and not claimed:
+        left = len(standing.running)
+        were = "1 trial was" if left == 1 else f"{left} trials were"
         said.append(
-            f"  no launch is alive: {len(standing.running)} attempts were left by one that died; "
+            f"  no launch is alive: {were} left by one that died; "
             f"`meantime launch {standing.coverage.study}` continues them"
         )
         return said

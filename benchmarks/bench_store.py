@@ -26,6 +26,7 @@ from sqlalchemy import event, insert, text
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from analysis import frames, query
+from analysis.coverage import coverage
 from model.results import EpochReport, MetricValue
 from study.engine import reading, writing
 from study.packing import pack
@@ -245,7 +246,7 @@ def questions(url: str) -> dict:
         ),
         "status (every study's coverage)": lambda: (
             frames.studies(engine),
-            frames.coverage(engine, STUDY),
+            coverage(engine, STUDY),
         ),
         "curve of one trial": lambda: query.query(
             engine, source="curves", where=f"trial = '{7:016x}'"

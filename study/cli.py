@@ -16,6 +16,7 @@ import typer
 from model.errors import Diverged, RequestError
 from study import completion
 from study.data_cli import data_app
+from study.durations import duration
 from study.terminal import err, out
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def launch_command(
     )
     from study.persistence import Persistence  # noqa: PLC0415
     from study.plan import is_dynamic, require_trials  # noqa: PLC0415
-    from study.progress import Progress, duration, trial_name  # noqa: PLC0415
+    from study.progress import Progress, trial_name  # noqa: PLC0415
     from study.store import Store  # noqa: PLC0415
 
     what = planned(study, file)

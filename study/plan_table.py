@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from study.cells import Cell
+from study.durations import duration
 from study.estimates import Estimate
 from study.plan import COORDINATES, Plan
-from study.progress import duration
 
 SHOWN_ARMS = 40
 SHOWN_REASONS = 12

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from model.results import selected
+from study.durations import duration
 from study.execute import Censored, Completed, EpochEnded, Event, Failed, Started
 from study.plan import Plan
 from study.space import Value
@@ -158,19 +159,3 @@ def trial_name(trial: Trial, plan: Plan) -> str:
 def _short(value: Value | None) -> str:
     """Write a value in at most four digits: what a search draws has sixteen."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as a person says them: `42 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`.
-
-    >>> duration(185)
-    '3 min 05 s'
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"

@@ -12,7 +12,9 @@ import pytest
 import typer
 
 from analysis.cli import app
+from study.store import Store
 from tests.console import meantime
+from tests.stored import fill
 from tests.study.small import STUDIES, written
 
 
@@ -260,6 +262,22 @@ def test_groups_pivots_and_curves_are_queried_from_the_shell(launched):
     assert "\\toprule" in meantime(*curves, folder=launched).stdout
     message = refusal("query", "--pivot", "seed", "embeddings", "n", "--sort", "n", folder=launched)
     assert "--pivot says it all: leave --sort out" in message
+
+
+def test_every_command_that_shows_a_running_trial_says_when_no_launch_is_alive(tmp_path):
+    url = f"sqlite:///{tmp_path}/results.db"
+    fill(url, tmp_path)
+    note = "1 trial reads `running`, and no launch is alive: left by one that died"
+    asked = (("query",), ("query", "--sql", "SELECT state FROM attempt"), ("coverage", "small"))
+    for words in asked:
+        assert note in " ".join(meantime(*words, folder=tmp_path).stderr.split())
+    status = meantime("status", folder=tmp_path)
+    assert "no launch is alive: 1 trial was left by one that died" in status.stdout
+    [standing] = json.loads(meantime("status", "--format", "json", folder=tmp_path).stdout)
+    assert (standing["claimed"], len(standing["running"])) == (False, 1)
+    assert meantime("query", "--where", "state = 'complete'", folder=tmp_path).stderr == ""
+    with Store.open(url) as store, store.claim():
+        assert meantime("query", folder=tmp_path).stderr == ""
 
 
 def completed(folder: Path, *words: str) -> list[str]:

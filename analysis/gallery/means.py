@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.captions import coverage_sentence
-from analysis.frames import CLASSES
+from analysis.coverage import CLASSES
 from analysis.style import TIME_MARK
 from analysis.tables import Group, level
 from model.config import EMBEDDINGS, TIMED_EMBEDDINGS

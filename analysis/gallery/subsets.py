@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.captions import coverage_sentence, notes, own_protocol
-from analysis.frames import CLASSES
+from analysis.coverage import CLASSES
 from analysis.layout import file_name
 from analysis.style import HATCHES
 from analysis.tables import (

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import event, text
 
 from analysis import frames
+from analysis.coverage import CLASSES, coverage, left_behind, left_behind_note
 from model.errors import RequestError
 from study.engine import writing
 from study.views import RESULTS
@@ -27,7 +28,7 @@ def engine(store_url, plan):
 
 
 def test_coverage_adds_up_to_the_declared_product(engine):
-    found = frames.coverage(engine, "small")
+    found = coverage(engine, "small")
     assert found.as_dict() == {
         "study": "small",
         "declared": 18,
@@ -44,20 +45,30 @@ def test_coverage_adds_up_to_the_declared_product(engine):
     assert sum(found.counts.values()) == found.declared
 
 
+def test_what_reads_running_without_a_launch_was_left_behind(engine, store_url):
+    assert left_behind(engine, store_url) == 1
+    with opened(store_url) as store, store.claim():
+        assert left_behind(engine, store_url) == 0
+        store.mark_lost()
+    assert left_behind(engine, store_url) == 0  # now it reads `pending`
+    assert left_behind_note(1).startswith("1 trial reads `running`, and no launch is alive")
+    assert left_behind_note(2).startswith("2 trials read `running`")
+
+
 def test_a_store_that_lost_cells_is_not_covered(engine, store_url):
     writer = writing(store_url)
     with writer.begin() as connection:
         connection.execute(text("DELETE FROM cell WHERE number = 3"))
     writer.dispose()
     with pytest.raises(RequestError, match=r"declares 18 cells, and the store has 17; launch"):
-        frames.coverage(engine, "small")
+        coverage(engine, "small")
 
 
 def test_studies_are_listed_with_their_counts(engine):
     found = frames.studies(engine)
     assert found["study"].tolist() == ["small"]
-    counts = found.loc[0, list(frames.CLASSES)].to_dict()
-    assert counts == dict(frames.coverage(engine, "small").counts)
+    counts = found.loc[0, list(CLASSES)].to_dict()
+    assert counts == dict(coverage(engine, "small").counts)
     assert found["declared"].tolist() == [18]
 
 
@@ -179,7 +190,7 @@ def test_datasets_are_listed_with_their_preparation(engine):
 
 
 @pytest.mark.parametrize(
-    "frame", [frames.coverage, frames.cells, frames.results, frames.curves, frames.attempts]
+    "frame", [coverage, frames.cells, frames.results, frames.curves, frames.attempts]
 )
 def test_an_unknown_study_is_named_with_the_nearest_one(engine, frame):
     with pytest.raises(RequestError, match=r"no study 'smal'; did you mean small\?"):
@@ -199,7 +210,7 @@ def test_frames_take_a_constant_number_of_statements(tmp_path):
         engine = frames.open_reader(url)
         statements = []
         event.listen(engine, "before_cursor_execute", lambda *a, s=statements: s.append(a[2]))
-        for frame in (frames.coverage, frames.cells, frames.results, frames.curves, frames.ranks):
+        for frame in (coverage, frames.cells, frames.results, frames.curves, frames.ranks):
             frame(engine, "small")
         frames.studies(engine)
         engine.dispose()

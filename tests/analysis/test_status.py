@@ -7,7 +7,8 @@ import pytest
 from analysis.frames import open_reader
 from analysis.status import lines, status, trial_lines
 from model.errors import RequestError
-from tests.stored import fill
+from model.results import EpochReport, MetricValue
+from tests.stored import ENVIRONMENT, STUDIES, fill, opened, planned
 
 
 @pytest.fixture
@@ -35,9 +36,25 @@ def test_a_status_says_what_runs_what_is_best_and_what_is_left(filled):
     left_behind = lines(found, now=datetime(2027, 1, 1, tzinfo=UTC), claimed=False)
     assert left_behind[:2] == said[:2]
     assert left_behind[2:] == [
-        "  no launch is alive: 1 attempts were left by one that died; `meantime launch small` "
+        "  no launch is alive: 1 trial was left by one that died; `meantime launch small` "
         "continues them"
     ]
+
+
+def test_a_running_trial_shows_its_last_epoch_under_its_own_protocol(store_url, tmp_path):
+    text = STUDIES.replace("heads: [1, 2", "protocol: full, heads: [1, 2")
+    what = planned("small", tmp_path, text=text)
+    trial = next(iter(what.trials))
+    with opened(store_url) as store:
+        store.record_plan(what)
+        attempt = store.begin_attempt(trial, ENVIRONMENT)
+        for epoch, value in ((1, 0.3), (2, 0.2)):
+            metrics = (MetricValue("validation", "full", "ndcg@10", value),)
+            store.record_epoch(trial, attempt, EpochReport(epoch, 0.5, metrics))
+    engine = open_reader(store_url)
+    [running] = status(engine, "small").running
+    engine.dispose()
+    assert (running.epoch, running.value) == (2, 0.2)
 
 
 def test_a_trial_tells_its_configuration_and_every_attempt(filled):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.frames import CLASSES
+from analysis.coverage import CLASSES
 from analysis.gallery.subsets import COLUMNS, METRICS, NEVER_AVERAGED, ROWS
 from analysis.style import HATCHES
 from analysis.tables import FACTORS

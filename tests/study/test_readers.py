@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from analysis import frames, query
+from analysis.coverage import coverage
 from study.engine import BUSY_SECONDS, reading
 from tests.stored import ENVIRONMENT, opened, planned, prepared, report, result
 
@@ -38,7 +39,7 @@ class Reader(threading.Thread):
             rows.fetchmany(3)  # a transaction that stays open over all that follows
             self.began.set()
             assert len(frames.results(engine, "small")) == 10
-            frames.coverage(engine, "small")
+            coverage(engine, "small")
             query.query(engine, group_by="embeddings")
             query.sql(engine, "SELECT count(*) AS n FROM epoch_metric")
             rows.close()

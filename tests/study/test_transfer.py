@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from analysis import frames
+from analysis.coverage import coverage
 from model.errors import RequestError
 from study.engine import reading
 from study.rows_between import TABLES
@@ -53,7 +54,7 @@ def test_one_sqlite_file_is_the_whole_database(store_url, tmp_path):
     export(store_url, tmp_path / "copy.db")
     assert everything(f"sqlite:///{tmp_path}/copy.db") == everything(store_url)
     engine = frames.open_reader(f"sqlite:///{tmp_path}/copy.db")
-    assert frames.coverage(engine, "small").counts["complete"] == 2
+    assert coverage(engine, "small").counts["complete"] == 2
     engine.dispose()
 
 

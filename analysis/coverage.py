@@ -1,0 +1,126 @@
+"""Where a study's declared cells stand: each in exactly one class, and the classes add up.
+
+A `running` trial is one whose launch last said so. Where no launch holds the store any more it was
+left by one that died, and the next launch continues it: `left_behind` counts these.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Label, Text, and_, case, func, literal, select
+
+from model.errors import RequestError
+from study.engine import is_claimed
+from study.schema import AttemptRow, CellRow, StudyRow, TrialRow
+
+CLASSES = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
+"""What a declared cell can be: exactly one of these."""
+
+cell_class: Label[str] = case(
+    (CellRow.state == "unasked", literal("pending", Text)),
+    (CellRow.state == "feasible", TrialRow.state),
+    else_=CellRow.state,
+).label("class")
+"""The class of a cell, in a statement over `cell` and, joined from outside, `trial`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many of a study's declared cells are in each class; the classes add up.
+
+    Attributes:
+        study: the study's name.
+        declared: cells in the declared product.
+        counts: each of `CLASSES` -> number of cells, zeros included.
+        failures: class of failure -> number of failed cells.
+    """
+
+    study: str
+    declared: int
+    counts: Mapping[str, int]
+    failures: Mapping[str, int]
+
+    @property
+    def missing(self) -> int:
+        """Cells whose trial could have a result and has none: running, pending or failed."""
+        return sum(self.counts[name] for name in ("running", "pending", "failed"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values: `study`, `declared` and a count for each class, which add up."""
+        return {"study": self.study, "declared": self.declared, **self.counts}
+
+
+def coverage(engine: Engine, study: str) -> Coverage:
+    """Return the study's coverage.
+
+    Raises:
+        RequestError: no such study, or the store lost cells, so that classes do not add up.
+    """
+    counted = (
+        select(cell_class, AttemptRow.failure, func.count())
+        .select_from(CellRow)
+        .outerjoin(TrialRow, CellRow.trial == TrialRow.id)
+        .outerjoin(
+            AttemptRow,
+            and_(
+                AttemptRow.trial == TrialRow.id,
+                AttemptRow.number == TrialRow.attempts,
+                CellRow.state == "feasible",
+                TrialRow.state == "failed",
+            ),
+        )
+        .where(CellRow.study == study)
+        .group_by(cell_class, AttemptRow.failure)
+    )
+    counts = dict.fromkeys(CLASSES, 0)
+    failures: dict[str, int] = {}
+    with engine.connect() as connection:
+        declared = declared_cells(connection, study)
+        for name, failure, count in connection.execute(counted):
+            counts[name] += count
+            if failure is not None:
+                failures[failure] = count
+    if sum(counts.values()) != declared:
+        raise RequestError(
+            f"every declared cell is in one class: {study} declares {declared} cells, and the "
+            f"store has {sum(counts.values())}; launch the study again to record its plan"
+        )
+    return Coverage(study, declared, counts, failures)
+
+
+def left_behind(engine: Engine, url: str) -> int:
+    """Return how many trials read `running` in a store that no launch holds.
+
+    Args:
+        engine: a reader of the store.
+        url: the store's address.
+    """
+    with engine.connect() as connection:
+        running = connection.scalar(
+            select(func.count()).select_from(TrialRow).where(TrialRow.state == "running")
+        )
+    return 0 if not running or is_claimed(url) else int(running)
+
+
+def left_behind_note(n_trials: int) -> str:
+    """Say that so many trials read `running` and do not run, and what to do."""
+    are = "1 trial reads" if n_trials == 1 else f"{n_trials} trials read"
+    return (
+        f"{are} `running`, and no launch is alive: left by one that died; "
+        "`meantime launch STUDY` continues them"
+    )
+
+
+def declared_cells(connection: Connection, study: str) -> int:
+    """Return the number of cells that a study declares; an unknown study is refused."""
+    declared = connection.scalar(select(StudyRow.declared).where(StudyRow.name == study))
+    if declared is None:
+        names = list(connection.scalars(select(StudyRow.name).order_by(StudyRow.name)))
+        near = difflib.get_close_matches(study, names, n=1)
+        advice = f"did you mean {near[0]}?" if near else "launch it first"
+        raise RequestError(
+            f"the store has no study {study!r}; {advice} (it has: {', '.join(names) or 'none'})"
+        )
+    return declared
