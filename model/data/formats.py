@@ -1,234 +1,220 @@
-"""From a file to raw interactions: every faulty line is reported at once, nothing is half-read.
+"""From a file to raw interactions: all faulty rows are reported at once, nothing is half-read.
 
-The ending names the layout: `.csv`, `.tsv` and `.inter` have a header line (or none, where the
-first line is user, item, rating, seconds or user, item, seconds); `.data` (tabs) and
-`.dat` (`::`) are GroupLens's user, item, rating, seconds without one. `.gz` may follow, and a zip
-must hold one of GroupLens's official members.
+`tables` says what a file holds, this module what is allowed: ids that are not empty, times that can
+be told, ratings that are numbers, and repeated rows as the policy says.
 """
 
-import csv
-import gzip
-import io
-import math
-import re
-import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path, PurePosixPath
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from model.data.archives import unpacked
+from model.data.columns import Columns
 from model.data.interactions import Interactions
+from model.data.tables import ENDINGS, Table, read_table
+from model.data.times import Times, TimeUnit, read_times
 from model.errors import RequestError
 
-OFFICIAL_MEMBERS = ("ml-100k/u.data", "ml-1m/ratings.dat", "ml-20m/ratings.csv")
-_SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".data": "\t", ".dat": "::"}
-_WITHOUT_HEADER = (".data", ".dat")
-_USUAL = {"userId": "user", "movieId": "item"}
-"""GroupLens's names in `ratings.csv`."""
+Duplicates = Literal["keep", "drop", "refuse"]
+
 _SHOWN_FAULTS = 10
-_SECONDS = re.compile(r"[0-9]{1,18}(\.0*)?", re.ASCII)
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
-_LATEST_SECONDS = 100_000_000_000
-"""The year 5138: larger times are milliseconds or worse."""
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Names in the header line; `rating=None` takes a column `rating` where there is one."""
+class Policy:
+    """What a file's times are, and what to do with rows that repeat a user, item and time.
 
-    user: str = "user"
-    item: str = "item"
-    time: str = "timestamp"
-    rating: str | None = None
+    Of repeated rows `keep` takes all, `drop` the first, and `refuse` calls the others faulty.
+    """
+
+    time_unit: TimeUnit = "auto"
+    duplicates: Duplicates = "keep"
 
 
-def read_file(path: Path, columns: Columns, *, member: str | None = None) -> Interactions:
-    """Read the interactions of a file, or of one `member` of a zip.
+def silently(line: str) -> None:
+    """Say nothing."""
+    del line
+
+
+def read_file(
+    path: Path,
+    columns: Columns,
+    *,
+    policy: Policy | None = None,
+    member: str | None = None,
+    say: Callable[[str], None] = silently,
+) -> Interactions:
+    """Read the interactions of a file, or of one `member` of a zip, in the file's row order.
 
     Args:
-        path: an uncompressed, gzipped or zipped file.
-        columns: which columns of the header line to read; as it is for files without one.
-        member: path inside the zip; by default the official member that it holds.
+        path: an uncompressed, gzipped or zipped table (see `tables`).
+        columns: which columns to read.
+        policy: of times and of repeated rows; by default `Policy()`.
+        member: path inside the zip; by default the one table that it holds.
+        say: told what was found rather than declared: the unit of times, repeated rows.
 
     Raises:
-        RequestError: the file is missing, broken or of unknown layout, or any line is faulty: with
-            the numbers of the first ten faulty lines and the count of all.
+        RequestError: the file is missing, broken or of unknown layout, or any row is faulty: with
+            the places of the first ten faulty rows and the count of all.
     """
-    name, content = _content(path, member)
-    suffix = PurePosixPath(name).suffix.lower()
-    if suffix not in _SEPARATORS:
-        raise RequestError(
-            f"a data file must end in {', '.join(_SEPARATORS)} (or these and .gz) or be an "
-            f"official zip, got {name}; rename or convert it"
-        )
-    rows = _rows(_text(content, name), _SEPARATORS[suffix], name=name)
-    if suffix in _WITHOUT_HEADER:
-        if columns != Columns():
-            raise RequestError(
-                f"columns can be named only where a header line names them, got {name}, which is "
-                "user, item, rating, time; leave out --user, --item, --time and --rating"
-            )
-        return _parsed(rows, name, width=4, positions=(0, 1, 3, 2))
-    line, header = next(rows, (0, []))
-    if columns == Columns() and _is_event(header):
-        # As Amazon's ratings: user, item, rating, time, or without the rating.
-        rated = len(header) == 4
-        return _parsed(
-            chain([(line, header)], rows),
-            name,
-            width=len(header),
-            positions=(0, 1, 3, 2) if rated else (0, 1, 2, -1),
-        )
-    return _parsed(rows, name, width=len(header), positions=_positions(header, columns, name=name))
-
-
-def _is_event(fields: Sequence[str]) -> bool:
-    """Tell a first line that is an event from a header line: its last field is whole seconds."""
-    return len(fields) in (3, 4) and bool(_SECONDS.fullmatch(fields[-1]))
-
-
-def _content(path: Path, member: str | None) -> tuple[str, bytes]:
-    try:
-        if path.suffix.lower() == ".gz":
-            with gzip.open(path) as file:
-                return path.stem, file.read()
-        if member is None and path.suffix.lower() != ".zip":
-            return path.name, path.read_bytes()
-        with zipfile.ZipFile(path) as archive:
-            held = archive.namelist()
-            chosen = [one for one in ((member,) if member else OFFICIAL_MEMBERS) if one in held]
-            if len(chosen) != 1:
-                raise RequestError(
-                    f"a zip must hold {member or ' or '.join(OFFICIAL_MEMBERS)}, got {path} with "
-                    f"{', '.join(held[:5]) or 'nothing'}; unpack it and import the data file"
-                )
-            return f"{path.name}/{chosen[0]}", archive.read(chosen[0])
-    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise RequestError(
-            f"a compressed file must be whole, got {path} ({error}); download it again"
-        ) from error
-    except OSError as error:
-        raise RequestError(
-            f"a data file must be readable, got {path} ({error.strerror}); check the path"
-        ) from error
-
-
-def _text(content: bytes, name: str) -> str:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise RequestError(
-            f"a data file must be UTF-8 text, got another byte in {name}, line {line}; convert it"
-        ) from error
-    if "\0" in text:
-        raise RequestError(f"a data file must be text, got NUL in {name}; export it as text")
-    return text
-
-
-def _rows(text: str, separator: str, *, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line numbers from 1 and fields; empty lines are passed over."""
-    lines = io.StringIO(text, newline=None)
-    if len(separator) > 1:
-        yield from (
-            (n, line.rstrip("\n").split(separator))
-            for n, line in enumerate(lines, 1)
-            if line.strip()
-        )
-        return
-    reader = csv.reader(
-        lines,
-        delimiter=separator,
-        quoting=csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE,
-    )
-    try:
-        for fields in reader:
-            if fields:
-                yield reader.line_num, fields
-    except csv.Error as error:
-        raise RequestError(
-            f"fields must be plain or properly quoted, got line {reader.line_num} of {name} "
-            f"({error}); correct it"
-        ) from error
-
-
-def _positions(header: Sequence[str], columns: Columns, *, name: str) -> tuple[int, int, int, int]:
-    """Return the places of user, item, time and rating; -1 for no rating."""
-    known = [_USUAL.get(column.strip(), column.strip()) for column in header]
-    if columns != Columns():
-        known = [column.strip() for column in header]
-    wanted = [columns.user, columns.item, columns.time]
-    if columns.rating is not None:
-        wanted.append(columns.rating)
-    elif "rating" in known:
-        wanted.append("rating")
-    missing = [column for column in wanted if known.count(column) != 1]
-    if missing:
-        raise RequestError(
-            f"each column must stand once in the header line, got {name} without one "
-            f"{' and one '.join(missing)}: it has {', '.join(known) or 'no line'}; "
-            "name the columns with --user, --item, --time and --rating"
-        )
-    user, item, time, *rating = (known.index(column) for column in wanted)
-    return user, item, time, rating[0] if rating else -1
-
-
-def _parsed(
-    rows: Iterator[tuple[int, list[str]]],
-    name: str,
-    *,
-    width: int,
-    positions: tuple[int, int, int, int],
-) -> Interactions:
-    user_at, item_at, time_at, rating_at = positions
-    users, items, times, ratings = [], [], [], []
-    shown: list[str] = []
-    n_faults = 0
-    for line, fields in rows:
-        if len(fields) != width:
-            fault: str | None = f"{width} fields expected, got {len(fields)}"
-        else:
-            rating = fields[rating_at] if rating_at >= 0 else None
-            fault = _fault(fields[user_at], fields[item_at], time=fields[time_at], rating=rating)
-        if fault is not None:
-            n_faults += 1
-            if len(shown) < _SHOWN_FAULTS:
-                shown.append(f"  line {line}: {fault}")
-        elif n_faults == 0:
-            users.append(fields[user_at])
-            items.append(fields[item_at])
-            times.append(int(fields[time_at].partition(".")[0]))
-            if rating_at >= 0:
-                ratings.append(float(fields[rating_at]))
-    if n_faults:
-        raise RequestError(
-            f"every line must hold a user, an item and a time in whole seconds, got {n_faults} "
-            f"faulty in {name}; correct or remove them\n" + "\n".join(shown)
-        )
-    if not users:
+    policy = policy or Policy()
+    name, content = unpacked(path, member=member, endings=ENDINGS)
+    table = read_table(content, columns, name=name)
+    del content
+    if not len(table.numbers) and not table.broken:
         raise RequestError(f"a data file must hold interactions, got none in {name}; check it")
+    users, items = table.users.dictionary_encode(), table.items.dictionary_encode()
+    times = read_times(table.times, policy.time_unit)
+    faults = _Faults(table)
+    faults.add_ids("user", users)
+    faults.add_ids("item", items)
+    for rule, rows in times.faults.items():
+        faults.add(rule, rows, values=table.times)
+    ratings = None
+    if table.ratings is not None:
+        ratings, wrong = _ratings(table.ratings)
+        faults.add("rating must be a number", wrong, values=table.ratings)
+    user_codes, user_ids = _coded(users)
+    item_codes, item_ids = _coded(items)
+    repeats = _repeats(user_codes, item_codes, times.seconds) & ~faults.found
+    if policy.duplicates == "refuse":
+        faults.add("user, item and time must not be those of an earlier row", repeats)
+    faults.raise_any(unclear=times.unclear)
+    _tell(times, repeats, table=table, policy=policy, say=say)
+    kept = ~repeats if policy.duplicates == "drop" else slice(None)
     return Interactions(
-        users=np.array(users, dtype=object),
-        items=np.array(items, dtype=object),
-        timestamps=np.array(times, dtype=np.int64),
-        ratings=np.array(ratings, dtype=np.float64) if rating_at >= 0 else None,
+        users=user_ids[user_codes[kept]],
+        items=item_ids[item_codes[kept]],
+        timestamps=times.seconds[kept],
+        ratings=ratings[kept] if ratings is not None else None,
     )
 
 
-def _fault(user: str, item: str, *, time: str, rating: str | None) -> str | None:
-    """Return what is wrong with a line, or None."""
-    for what, value in (("user", user), ("item", item)):
-        if not value.strip():
-            return f"{what} must not be empty"
-        if "\t" in value or "\n" in value:
-            return f"{what} must not hold tabs or line breaks, got {value!r}"
-    if not _SECONDS.fullmatch(time):
-        return f"time must be whole seconds since 1970, got {time!r}"
-    if int(time.partition(".")[0]) >= _LATEST_SECONDS:
-        return f"time must be in seconds, got {time!r} (milliseconds?)"
-    if rating is not None and not (_NUMBER.fullmatch(rating) and math.isfinite(float(rating))):
-        return f"rating must be a number, got {rating!r}"
-    return None
+class _Faults:
+    """Faulty rows of a table: each counts once, under the first rule that it breaks."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.found = np.zeros(len(table.numbers), dtype=np.bool_)
+        self._texts = dict(table.broken)
+        self._counts = {"row": len(table.broken)}
+
+    def add(
+        self, rule: str, rows: NDArray[np.bool_], *, values: pa.ChunkedArray | None = None
+    ) -> None:
+        """Note the rows that break a rule, with the offending values where there are any."""
+        new = np.flatnonzero(rows & ~self.found)
+        self.found |= rows
+        kind = rule.partition(" must")[0]
+        self._counts[kind] = self._counts.get(kind, 0) + len(new)
+        for row in new[:_SHOWN_FAULTS].tolist():
+            got = "" if values is None else f", got {_shown(values[row])}"
+            self._texts[int(self._table.numbers[row])] = rule + got
+
+    def add_ids(self, what: str, ids: pa.ChunkedArray) -> None:
+        """Note the rows whose id is empty or could not stand in a line of text."""
+        codes, distinct = _codes(ids)
+        blank = pc.equal(pc.utf8_trim_whitespace(distinct), "")
+        split = pc.match_substring_regex(distinct, "[\t\n\r\0]")
+        for rule, wrong, missing in (("be empty", blank, True), ("hold tabs or", split, False)):
+            of_code = np.append(wrong.to_numpy(zero_copy_only=False), missing)
+            rule_text = f"{what} must not {rule}"
+            if rule == "be empty":
+                self.add(rule_text, of_code[codes])
+            else:
+                self.add(f"{rule_text} line breaks", of_code[codes], values=ids)
+
+    def raise_any(self, *, unclear: str | None) -> None:
+        """Raise one error with all there is to say, or return where there is nothing."""
+        n_faults = sum(self._counts.values())
+        if not n_faults:
+            if unclear is not None:
+                raise RequestError(unclear)
+            return
+        shown = sorted(self._texts)[:_SHOWN_FAULTS]
+        listed = [
+            f"  {place}: {self._texts[row]}"
+            for row, place in zip(shown, self._table.place(shown), strict=True)
+        ]
+        if n_faults > len(listed):
+            listed.append(f"  and {n_faults - len(listed)} more")
+        kinds = ", ".join(f"{kind} {n}" for kind, n in self._counts.items() if n)
+        total = len(self.found) + len(self._table.broken)
+        lines = [
+            f"every row must hold a user, an item and a time, got {n_faults} faulty of {total} in "
+            f"{self._table.name} ({kinds}); correct or remove them",
+            *listed,
+        ]
+        if unclear is not None:
+            lines.append(unclear)
+        raise RequestError("\n".join(lines))
+
+
+def _codes(ids: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return each row's place among the distinct ids, -1 where null, and these."""
+    combined = ids.unify_dictionaries().combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):  # no rows
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
+    codes = pc.fill_null(combined.indices, -1).to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64), combined.dictionary
+
+
+def _coded(ids: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+    """Return codes and ids as `_codes` does, the ids as one Python text each."""
+    codes, distinct = _codes(ids)
+    return codes, np.array(distinct.to_pylist(), dtype=object)
+
+
+def _ratings(column: pa.ChunkedArray) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return ratings, and which rows have none."""
+    number = pc.fill_null(pc.match_substring_regex(column, _NUMBER), fill_value=False).to_numpy()
+    ratings = np.zeros(len(column))
+    # Python's `float` for each distinct text: the same number on every platform.
+    texts = column.filter(pa.array(number)).dictionary_encode()
+    codes, distinct = _codes(texts)
+    ratings[number] = np.array([float(text) for text in distinct.to_pylist()])[codes]
+    return ratings, ~number | ~np.isfinite(ratings)
+
+
+def _repeats(
+    users: NDArray[np.int64], items: NDArray[np.int64], seconds: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return which rows have the user, item and time of an earlier one."""
+    rows = pd.DataFrame({"user": users, "item": items, "seconds": seconds})
+    found: NDArray[np.bool_] = rows.duplicated().to_numpy()
+    return found
+
+
+def _tell(
+    times: Times,
+    repeats: NDArray[np.bool_],
+    *,
+    table: Table,
+    policy: Policy,
+    say: Callable[[str], None],
+) -> None:
+    first, last = (
+        datetime.fromtimestamp(int(moment), tz=UTC).date()
+        for moment in (times.seconds.min(), times.seconds.max())
+    )
+    unit = {"iso": "ISO dates"}.get(times.unit, times.unit)
+    how = "declared" if policy.time_unit == times.unit else "found"
+    say(f"times of {table.name} are {unit} ({how}): {first} to {last}, UTC")
+    if n_repeats := int(np.count_nonzero(repeats)):
+        done = "left out" if policy.duplicates == "drop" else "kept (--duplicates drop or refuse)"
+        say(f"{n_repeats:,} rows repeat the user, item and time of an earlier row: {done}")
+
+
+def _shown(value: pa.Scalar) -> str:
+    found = value.as_py()
+    text = "nothing" if found is None else repr(found if isinstance(found, str) else str(found))
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 
 from model.data.catalogue import CATALOGUE, Counts, KnownDataset
+from model.data.columns import Columns
 from model.data.download import Progress, UnreachableError, no_progress
-from model.data.formats import Columns, read_file
+from model.data.formats import Policy, read_file, silently
 from model.data.interactions import Interactions, content_sha256
 from model.errors import RequestError
 
@@ -104,16 +105,25 @@ def fetch_known(
     )
 
 
-def import_file(path: Path, *, name: str, folder: Path, columns: Columns) -> Path:
+def import_file(
+    path: Path,
+    *,
+    name: str,
+    folder: Path,
+    columns: Columns,
+    policy: Policy | None = None,
+    say: Callable[[str], None] = silently,
+) -> Path:
     """Store a local file as data set `name`, in place of one of that name, and return where.
 
-    A name of the catalogue is kept for that data set's own content.
+    A name of the catalogue is kept for that data set's own content. `columns`, `policy` and `say`
+    are as of `formats.read_file`.
 
     Raises:
         RequestError: a faulty file (see `formats.read_file`), other content than the catalogue
             expects under this name, a name that is no plain file name, or an unwritable folder.
     """
-    interactions = read_file(path, columns)
+    interactions = read_file(path, columns, policy=policy, say=say)
     if name in CATALOGUE:
         _verify(interactions, CATALOGUE[name])
     with _held(folder, name) as file:

@@ -3,8 +3,8 @@ import zipfile
 import pytest
 
 from model.data.catalogue import CATALOGUE, Archive, WheelMember
+from model.data.columns import Columns
 from model.data.download import UnreachableError
-from model.data.formats import Columns
 
 
 def test_an_archive_is_downloaded_and_its_official_member_read(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from model.config import DatasetConfig, SyntheticConfig
 from model.data import sources
-from model.data.formats import Columns
+from model.data.columns import Columns
 from model.data.prepare import VERSION, load_prepared, prepare
 from model.data.synthetic import generate
 from model.errors import RequestError
@@ -221,7 +221,7 @@ def test_a_declared_synthetic_data_set_is_generated_not_loaded(tmp_path):
 
 def test_any_other_data_set_is_loaded_from_the_folder(tmp_path):
     file = tmp_path / "mine.csv"
-    file.write_text("user,item,timestamp\n" + "u,a,1\nu,b,2\n" * 5)
+    file.write_text("user,item,timestamp\n" + "u,a,881250949\nu,b,881250950\n" * 5)
     sources.import_file(file, name="mine", folder=tmp_path / "data", columns=Columns())
     data = load_prepared(DatasetConfig(name="mine"), tmp_path / "data")
     assert (data.name, data.n_items, data.offsets.tolist()) == ("mine", 2, [0, 10])

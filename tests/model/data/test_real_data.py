@@ -9,7 +9,8 @@ import pytest
 from model.config import DatasetConfig, TrainingConfig
 from model.data.batches import TrainingBatches, windows
 from model.data.catalogue import CATALOGUE
-from model.data.formats import Columns, read_file
+from model.data.columns import Columns
+from model.data.formats import read_file
 from model.data.interactions import content_sha256
 from model.data.prepare import load_prepared, prepare
 from model.data.sources import import_file, load

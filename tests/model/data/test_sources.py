@@ -5,13 +5,14 @@ from threading import Barrier
 import pytest
 
 from model.data.catalogue import Counts, KnownDataset
+from model.data.columns import Columns
 from model.data.download import UnreachableError
-from model.data.formats import Columns
 from model.data.interactions import content_sha256
 from model.data.sources import data_folder, fetch, fetch_known, import_file, load, stored
 from model.errors import RequestError
 
-TEXT = "user,item,timestamp,rating\nu,é,5,4\nv,b,6,3.5\nu,b,4,1\n"
+T = 881250949
+TEXT = f"user,item,timestamp,rating\nu,é,{T + 1},4\nv,b,{T + 2},3.5\nu,b,{T},1\n"
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def rows(interactions_of):
-    return interactions_of([("u", "é", 5, 4.0), ("v", "b", 6, 3.5), ("u", "b", 4, 1.0)])
+    return interactions_of([("u", "é", T + 1, 4.0), ("v", "b", T + 2, 3.5), ("u", "b", T, 1.0)])
 
 
 class Shelf:
@@ -65,13 +66,13 @@ def test_stored_data_sets_are_listed_by_name(file, tmp_path):
 
 
 def test_data_without_ratings_loads_without(tmp_path):
-    (tmp_path / "a.csv").write_text("user,item,timestamp\nu,a,5\n")
+    (tmp_path / "a.csv").write_text(f"user,item,timestamp\nu,a,{T}\n")
     import_file(tmp_path / "a.csv", name="a", folder=tmp_path, columns=Columns())
     assert load("a", tmp_path).ratings is None
 
 
 def test_importing_again_replaces(file, tmp_path):
-    for text in (TEXT, "user,item,timestamp\nu,a,5\n"):
+    for text in (TEXT, f"user,item,timestamp\nu,a,{T}\n"):
         file.write_text(text, encoding="utf-8")
         import_file(file, name="mine", folder=tmp_path, columns=Columns())
     assert len(load("mine", tmp_path)) == 1
