@@ -107,6 +107,7 @@ class Store:
         self._clock = clock
         self._claimed = False
         self._open: Connection | None = None
+        self._epochs: list[Row] = []  # of the open transaction, not yet sent
         self._renew: Callable[[], None] = _no_claim
         dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
         self._insert = dialect.insert
@@ -173,7 +174,8 @@ class Store:
         """Write what is recorded inside in one transaction: all of it or, on an error, nothing.
 
         A commit for each report costs more than the report: a driver that has several waiting
-        records them together. Not to be used from two threads.
+        records them together. Epochs are sent as one statement, before whatever else is recorded.
+        Not to be used from two threads.
         """
         if self._open is not None:
             yield
@@ -182,17 +184,24 @@ class Store:
             self._open = connection
             try:
                 yield
+                self._send_epochs(connection)
             finally:
                 self._open = None
+                self._epochs = []
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """Give the transaction that is open, or one of this statement's own."""
         if self._open is not None:
+            self._send_epochs(self._open)
             yield self._open
             return
         with self._engine.begin() as connection:
             yield connection
+
+    def _send_epochs(self, connection: Connection) -> None:
+        rows, self._epochs = self._epochs, []
+        self._add(connection, EpochMetricRow, rows)
 
     def renew_claim(self) -> None:
         """Take the launch lock again where a server has lost it by starting anew.
@@ -509,6 +518,9 @@ class Store:
                 ),
             )
         ]
+        if self._open is not None:
+            self._epochs += rows
+            return
         with self._writing() as connection:
             self._add(connection, EpochMetricRow, rows)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 
 from model.errors import RequestError
 from model.results import EpochReport, MetricValue
@@ -340,6 +340,35 @@ def test_what_is_recorded_together_is_seen_at_once_or_not_at_all(store, plan, fi
         store.record_epoch(second, 1 // 0, report(1))
     assert store.states([first, second]) == {first: "complete", second: "pending"}
     assert store.begin_attempt(second, ENVIRONMENT) == 1
+
+
+def test_epochs_that_are_recorded_together_are_one_statement(store, plan, fingerprint, ask):
+    first, second = list(plan.trials)[:2]
+    numbers = [
+        store.begin_attempt(t, ENVIRONMENT, fingerprint=fingerprint) for t in (first, second)
+    ]
+    sent = []
+    event.listen(store.engine, "before_cursor_execute", lambda *seen: sent.append(seen[2]))
+    with store.together():
+        for epoch in (1, 2):
+            for trial, attempt in zip((first, second), numbers, strict=True):
+                store.record_epoch(trial, attempt, report(epoch))
+        assert sent == ["BEGIN IMMEDIATE"][: len(sent)]
+        store.complete(first, numbers[0], result(0.9), fingerprint=fingerprint)
+        store.record_epoch(second, numbers[1], report(3))
+    inserts = [each for each in sent if each.startswith("INSERT INTO epoch_metric")]
+    # Two epochs of both, what completed the first, the third epoch of the second.
+    assert len(inserts) == 3
+    # An epoch was recorded before the result: its own number stays.
+    said = 'SELECT trial, epoch, "validation_ndcg@10" FROM curves ORDER BY trial, epoch'
+    at = [(first, 1), (first, 2), (second, 1), (second, 2), (second, 3)]
+    assert ask(said) == [(*place, 0.25) for place in sorted(at)]
+    with pytest.raises(ZeroDivisionError), store.together():  # noqa: PT012 - both are one batch
+        store.record_epoch(second, numbers[1], report(4))
+        store.record_epoch(second, 1 // 0, report(5))
+    store.record_epoch(second, numbers[1], report(6))
+    found = ask("SELECT DISTINCT epoch FROM curves ORDER BY epoch")
+    assert found == [(1,), (2,), (3,), (6,)]
 
 
 def test_numbers_of_numpy_are_stored_as_numbers(store, trial, ask):
