@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import pandas as pd
-from sqlalchemy import ColumnElement, Engine, FromClause, Table, and_, exists, not_, or_, select
+from sqlalchemy import ColumnElement, Engine, FromClause, Table, and_, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from analysis.coverage import declared_cells
@@ -232,15 +232,20 @@ class _Condition:
             parts.append(condition(self._text, dict(rows.c.items())))
         if study is not None and "study" in rows.c:
             parts.append(rows.c.study == study)
-        of_trial = and_(CellRow.trial == rows.c.trial, CellRow.state == "feasible")
+        # Lists that are made once: a look at `cell` for each row takes PostgreSQL seconds.
+        answering = select(CellRow.trial).where(CellRow.state == "feasible")
+        if study is not None:
+            answering = answering.where(CellRow.study == study)
         if study is not None and "study" not in rows.c:
-            parts.append(exists().where(of_trial, CellRow.study == study))
+            parts.append(rows.c.trial.in_(answering))
         if not screened and "stage" in rows.c:
             parts.append(or_(rows.c.stage.is_(None), rows.c.stage != "screen"))
         elif not screened:
-            at = exists().where(of_trial, *([CellRow.study == study] if study else []))
             parts.append(
-                or_(not_(at.where(CellRow.stage == "screen")), at.where(CellRow.stage == "final"))
+                or_(
+                    rows.c.trial.not_in(answering.where(CellRow.stage == "screen")),
+                    rows.c.trial.in_(answering.where(CellRow.stage == "final")),
+                )
             )
         return and_(*parts) if parts else None
 
