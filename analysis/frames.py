@@ -39,12 +39,16 @@ from study.schema import (
     EnvironmentRow,
     EpochMetricRow,
     RankRow,
+    ResultRow,
     StudyRow,
     TrialRow,
 )
-from study.views import RESULTS, shown_attempt
+from study.views import FACTOR_COLUMNS, RESULTS, shown_attempt
 
 _compared = CellRow.stage == "final"  # what was screened only chose what is confirmed
+_trial, _result = TrialRow.__table__.c, ResultRow.__table__.c
+_POINT = tuple(name for name in FACTOR_COLUMNS if name != "seed")
+_CURVES_OF = ("dataset", "model", "embeddings", "heads", "target_time", "protocol", "repeats")
 _answers = and_(CellRow.trial == TrialRow.id, CellRow.state == "feasible")
 
 
@@ -204,15 +208,37 @@ def curves(engine: Engine, study: str) -> pd.DataFrame:
 
 
 def training_curves(engine: Engine, study: str) -> pd.DataFrame:
-    """Return `trial, epoch, metric, value`: what a trial's learning curve consists of.
+    """Return `trial, epoch, metric, value`: the learning curves that a report draws.
 
-    Validation `ndcg@10` under the trial's own protocol, and the training `loss`; of complete trials
-    alone, in the order of the plan. All of `curves` would be many times as much.
+    Validation `ndcg@10` under the trial's own protocol, and the training `loss`, of complete trials
+    in the order of the plan; of a subset (with its model, heads and problem) only the
+    hyperparameter point whose seeds are best on validation, or the points where several are. The
+    database chooses: all of a large study's curves are millions of numbers.
     """
+    candidates = (
+        select(
+            CellRow.number,
+            TrialRow.id,
+            TrialRow.result_attempt,
+            *(_trial[name].label(f"is_{name}") for name in _CURVES_OF),
+            func.avg(_result[f"validation_{SELECTED_BY}"])
+            .over(partition_by=[_trial.dataset, *(_trial[name] for name in _POINT)])
+            .label("reached"),
+        )
+        .select_from(CellRow)
+        .join(TrialRow, _answers)
+        .join(ResultRow, and_(_result.trial == _trial.id, _result.attempt == _trial.result_attempt))
+        .where(CellRow.study == study, _compared)
+        .subquery("candidates")
+    )
+    kin = [candidates.c[f"is_{name}"] for name in _CURVES_OF]
+    points = select(
+        candidates, func.max(candidates.c.reached).over(partition_by=kin).label("best")
+    ).subquery("points")
     validation = and_(
         EpochMetricRow.split == "validation",
         EpochMetricRow.metric == SELECTED_BY,
-        EpochMetricRow.protocol == TrialRow.protocol,
+        EpochMetricRow.protocol == points.c.is_protocol,
     )
     loss = and_(EpochMetricRow.split == "train", EpochMetricRow.metric == "loss")
     statement = (
@@ -222,17 +248,17 @@ def training_curves(engine: Engine, study: str) -> pd.DataFrame:
             EpochMetricRow.metric,
             EpochMetricRow.value,
         )
-        .select_from(CellRow)
-        .join(TrialRow, _answers)
+        .select_from(points)
         .join(
             EpochMetricRow,
             and_(
-                EpochMetricRow.trial == TrialRow.id,
-                EpochMetricRow.attempt == TrialRow.result_attempt,
+                EpochMetricRow.trial == points.c.id,
+                EpochMetricRow.attempt == points.c.result_attempt,
             ),
         )
-        .where(CellRow.study == study, TrialRow.state == "complete", or_(validation, loss))
-        .order_by(CellRow.number, EpochMetricRow.epoch, EpochMetricRow.metric)
+        # Readers take means in another order: equal points may differ in the last digit.
+        .where(points.c.reached > points.c.best - 1e-9, or_(validation, loss))
+        .order_by(points.c.number, EpochMetricRow.epoch, EpochMetricRow.metric)
     )
     with engine.connect() as connection:
         return read(connection, statement)

@@ -11,7 +11,16 @@ from analysis.coverage import CLASSES, coverage, left_behind, left_behind_note
 from model.errors import RequestError
 from study.engine import writing
 from study.views import RESULTS
-from tests.stored import STUDIES, fill, opened, planned
+from tests.stored import (
+    ENVIRONMENT,
+    STUDIES,
+    fill,
+    opened,
+    planned,
+    prepared,
+    report,
+    result,
+)
 
 
 @pytest.fixture
@@ -99,6 +108,38 @@ def test_cells_have_a_column_for_each_other_factor_that_varies(store_url, tmp_pa
     assert found["max_len"].dtype == "Int64"
     assert set(found["max_len"]) == {10, 20}
     assert set(found["tau"]) == {1, 60}
+
+
+def test_learning_curves_are_read_of_each_subset_s_best_point_alone(store_url, tmp_path):
+    text = STUDIES.replace("[[pos], [day]]", "[none, [pos]]").replace(
+        "hidden: 8, heads: 1}\n    seeds: [0]",
+        "hidden: [8, 16], heads: 1}\n    seeds: [0, 1]",
+    )
+    what = planned("shares", tmp_path, text=text)
+    data, config = prepared(what, tmp_path)
+    reached = {("none", 8): (0.1, 0.5), ("none", 16): (0.4, 0.4), ("Pos", 8): (0.2, 0.2)}
+    with opened(store_url) as store:
+        store.record_dataset(data, config)
+        store.record_plan(what)
+        for trial in what.trials.values():
+            hidden = trial.factors["hidden"]
+            value = reached.get((trial.label, hidden), (0.2, 0.2))[trial.seed]
+            attempt = store.begin_attempt(trial.id, ENVIRONMENT)
+            for epoch in (1, 2):
+                store.record_epoch(trial.id, attempt, report(epoch, loss=epoch, ndcg=value / epoch))
+            store.complete(trial.id, attempt, result(value), fingerprint=data.fingerprint)
+    engine = frames.open_reader(store_url)
+    found = frames.training_curves(engine, "shares")
+    engine.dispose()
+    read = [what.trials[trial] for trial in found["trial"].unique()]
+    # Seeds' means: none at 16 has .4 and at 8 .3; Pos is level at both, and so both are read.
+    assert {(t.label, t.factors["hidden"]) for t in read} == {("none", 16), ("Pos", 8), ("Pos", 16)}
+    assert {t.seed for t in read} == {0, 1}
+    assert len(read) == 2 * 3
+    own = found[found["trial"] == read[0].id]
+    assert own[["epoch", "metric", "value"]].to_numpy().tolist() == [
+        *([1, "loss", 1.0], [1, "ndcg@10", 0.4], [2, "loss", 2.0], [2, "ndcg@10", 0.2])
+    ]
 
 
 def test_results_have_the_view_s_columns_and_no_metric_without_a_result(engine):
