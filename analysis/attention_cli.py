@@ -1,45 +1,18 @@
 """The command `meantime attention`: where the heads of one trained trial look."""
 
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from analysis.formats import FigureFormat, FigureSize
-from model.data.split import HeldOut
-from model.errors import RequestError
 from study.cli import DEFAULT_STORE, SOME_FAILED, StoreUrl
 from study.terminal import err, out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Engine
-
-    from model.results import EpochReport, Ranks
-    from study.trial import Trial
-
-
-class Stored(NamedTuple):
-    """A complete trial in the store.
-
-    Attributes:
-        trial: its configuration.
-        threads: CPU threads that it was trained with.
-        commit: of the code that trained it; None if unknown.
-        best_epoch: the epoch that validation chose.
-        ranks: (split, protocol) -> users' counts of candidates above and beside the target.
-    """
-
-    trial: "Trial"
-    threads: int
-    commit: str | None
-    best_epoch: int
-    ranks: dict[tuple[str, str], tuple[NDArray[np.int32], NDArray[np.int32]]]
+    from model.data.split import HeldOut
+    from model.results import EpochReport
 
 
 def attention_command(
@@ -67,6 +40,7 @@ def attention_command(
     from analysis.frames import open_reader  # noqa: PLC0415
     from analysis.gallery.attention import About, figures  # noqa: PLC0415
     from analysis.stamp import source  # noqa: PLC0415
+    from analysis.stored_trial import compared, stored_trial  # noqa: PLC0415
     from model.data.prepare import load_prepared  # noqa: PLC0415
     from model.data.sources import data_folder  # noqa: PLC0415
     from study.again import look  # noqa: PLC0415
@@ -117,81 +91,3 @@ def attention_command(
     if exported.missing:
         err().print(exported.missing, markup=False)
         raise typer.Exit(SOME_FAILED)
-
-
-def stored_trial(engine: "Engine", first_digits: str) -> Stored:
-    """Read a complete trial by its id, or enough of its first digits.
-
-    Raises:
-        RequestError: no trial, or several, begin so, or it has no result.
-    """
-    from sqlalchemy import and_, select  # noqa: PLC0415
-
-    from analysis.status import trial_named  # noqa: PLC0415
-    from study.packing import unpack  # noqa: PLC0415
-    from study.schema import (  # noqa: PLC0415
-        AttemptRow,
-        EnvironmentRow,
-        RankRow,
-        ResultRow,
-        TrialRow,
-    )
-    from study.trial import Trial  # noqa: PLC0415
-
-    result = ResultRow.__table__.c
-    with engine.connect() as connection:
-        found = trial_named(connection, first_digits)
-        attempt = and_(
-            AttemptRow.trial == TrialRow.id, AttemptRow.number == TrialRow.result_attempt
-        )
-        row = connection.execute(
-            select(
-                TrialRow.effective,
-                TrialRow.result_attempt,
-                EnvironmentRow.threads,
-                EnvironmentRow.commit,
-                result.best_epoch,
-            )
-            .join(AttemptRow, attempt)
-            .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment)
-            .join(
-                ResultRow.__table__,
-                and_(result.trial == TrialRow.id, result.attempt == TrialRow.result_attempt),
-            )
-            .where(TrialRow.id == found)
-        ).one_or_none()
-        if row is None:
-            raise RequestError(
-                f"attention is drawn of a complete trial, {found} has no result; launch its study"
-            )
-        counted = connection.execute(
-            select(RankRow.split, RankRow.protocol, RankRow.greater, RankRow.equal).where(
-                RankRow.trial == found, RankRow.attempt == row.result_attempt
-            )
-        ).all()
-    return Stored(
-        Trial(found, json.loads(row.effective)),
-        row.threads,
-        row.commit,
-        row.best_epoch,
-        {(one.split, one.protocol): (unpack(one.greater), unpack(one.equal)) for one in counted},
-    )
-
-
-def compared(
-    stored: dict[tuple[str, str], tuple[NDArray[np.int32], NDArray[np.int32]]],
-    ranks: "Sequence[Ranks]",
-) -> str:
-    """Say whether a second training gave the ranks of the first."""
-    differing: set[int] = set()
-    for one in ranks:
-        greater, equal = stored[one.split, one.protocol]
-        moved = (greater != one.greater) | (equal != one.equal)
-        differing |= set(np.flatnonzero(moved).tolist())
-    if not differing:
-        return "Its ranks are those in the store: these weights are behind its numbers."
-    users = len(ranks[0].greater)
-    return (
-        f"Trained again it ranks otherwise for {len(differing):,} of {users:,} users than in the "
-        "store (another machine, or versions): its numbers are not exactly these weights'."
-    )

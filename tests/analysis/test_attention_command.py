@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from analysis.attention_cli import compared, stored_trial
 from analysis.frames import open_reader, results
+from analysis.stored_trial import compared, stored_trial
 from model.data.prepare import load_prepared
 from model.errors import RequestError
 from model.results import Ranks

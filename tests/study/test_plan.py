@@ -405,10 +405,11 @@ def test_planning_four_datasets_and_five_seeds_of_the_paper_s_grid_is_fast():
     assert seconds < 2  # measured: 0.6
 
 
-def test_planning_imports_neither_torch_nor_ray_nor_a_database():
+@pytest.mark.parametrize("what", ["study.plan, study.definition", "analysis.cli"])
+def test_neither_planning_nor_the_console_script_imports_what_takes_long(what):
     program = (
-        "import sys, study.plan, study.definition; "
-        "heavy = {'torch', 'ray', 'sqlalchemy', 'pandas', 'numpy', 'rich'}; "
+        f"import sys, {what}; "
+        "heavy = {'torch', 'ray', 'sqlalchemy', 'pandas', 'numpy', 'plotly', 'scipy'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
