@@ -7,6 +7,8 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _ROWS_PER_UPDATE = 100_000
@@ -47,17 +49,17 @@ def content_sha256(interactions: Interactions) -> str:
     ratings = _rating_texts(interactions)
     for start in range(0, len(interactions), _ROWS_PER_UPDATE):
         rows = slice(start, start + _ROWS_PER_UPDATE)
-        columns = zip(
-            interactions.users[rows].tolist(),
-            interactions.items[rows].tolist(),
-            ratings[rows].tolist(),
-            interactions.timestamps[rows].tolist(),
-            strict=True,
+        texts = pc.binary_join_element_wise(
+            pa.array(interactions.users[rows], pa.string()),
+            pa.array(interactions.items[rows], pa.string()),
+            pa.array(ratings[rows], pa.string()),
+            pc.cast(pa.array(interactions.timestamps[rows]), pa.string()),
+            "\t",
         )
-        text = "".join(
-            f"{user}\t{item}\t{rating}\t{time}\n" for user, item, rating, time in columns
-        )
-        digest.update(text.encode())
+        lines = pc.binary_join_element_wise(texts, "", "\n")
+        # The texts of an array lie end to end in its last buffer.
+        length = pc.sum(pc.binary_length(lines)).as_py()
+        digest.update(memoryview(lines.buffers()[-1])[:length])
     return digest.hexdigest()
 
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import platformdirs
 import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
+from numpy.typing import NDArray
 
 from model.data.catalogue import CATALOGUE, Counts, KnownDataset
 from model.data.columns import Columns
@@ -146,17 +148,26 @@ def load(name: str, folder: Path) -> Interactions:
             f"data set {name} must be in the data folder, got none in {folder}; use: {bring}"
         )
     try:
-        table = pq.read_table(file)
+        # As codes of distinct ids: a text for every row would fill the memory.
+        table = pq.read_table(file, read_dictionary=["user", "item"])
     except (OSError, pa.ArrowInvalid) as error:
         raise RequestError(
             f"a stored data set must be readable, got {file} ({error}); use: {bring}"
         ) from error
     return Interactions(
-        users=table["user"].to_numpy(),
-        items=table["item"].to_numpy(),
+        users=_texts(table["user"]),
+        items=_texts(table["item"]),
         timestamps=table["timestamp"].to_numpy(),
         ratings=table["rating"].to_numpy() if "rating" in table.column_names else None,
     )
+
+
+def _texts(column: pa.ChunkedArray) -> NDArray[np.object_]:
+    """Return a text for each row; equal ids share one object."""
+    codes = column.unify_dictionaries().combine_chunks()
+    texts = codes.dictionary.to_numpy(zero_copy_only=False)
+    found: NDArray[np.object_] = texts[codes.indices.to_numpy()]
+    return found
 
 
 def _verify(interactions: Interactions, known: KnownDataset) -> None:

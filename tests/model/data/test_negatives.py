@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from model.data.negatives import N_NEGATIVES, SEED, popular_negatives, uniform_negatives
 
@@ -52,18 +53,43 @@ def test_draws_are_proportional_to_popularity_and_without_replacement():
             assert abs(observed - probability) < 4 * np.sqrt(probability / n_users)
 
 
-def test_many_users_agree_with_a_plain_loop_over_one_generator():
-    n_users, n_items = 200, 50_000  # more keys than fit in one chunk
-    popularity = np.arange(n_items + 1) % 7 + 1
-    popularity[0] = 0
-    items, offsets = one_event_users(n_users, item=4)
+def plain_race(items, offsets, weights):
+    """Draw as the module says, user after user, every item's arrival computed and sorted."""
     rng = np.random.default_rng(SEED)
-    expected = []
-    for _ in range(n_users):
-        arrival = -np.log(1 - rng.random(n_items)) / popularity[1:]
-        arrival[4 - 1] = np.inf
-        expected.append(np.argsort(arrival)[:100] + 1)
-    assert np.array_equal(popular_negatives(items, offsets, popularity), expected)
+    drawn = np.zeros((len(offsets) - 1, N_NEGATIVES), dtype=np.int32)
+    for user in range(len(drawn)):
+        arrival = -np.log(1 - rng.random(len(weights) - 1)) / weights[1:]
+        arrival[items[offsets[user] : offsets[user + 1]] - 1] = np.inf
+        order = np.argsort(arrival)[:N_NEGATIVES]
+        order = order[np.isfinite(arrival[order])]
+        drawn[user, : len(order)] = order + 1
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("n_users", "n_items", "longest"),
+    [
+        (60, 50_000, 2),  # more keys than fit in one chunk
+        (300, 3_000, 400),
+        (200, 400, 390),  # often fewer than 100 unseen, or a shortlist that is too short
+        (100, 101, 20),
+        (5, 3, 3),
+    ],
+)
+@pytest.mark.parametrize(("skew", "favoured"), [(0.0, 1), (1.3, 1), (1.3, -1)])
+def test_a_shortlist_draws_what_the_whole_race_draws(n_users, n_items, longest, skew, favoured):
+    rng = np.random.default_rng(n_users)
+    popularity = np.append(0, 1 + 20_000 * np.arange(1, n_items + 1) ** -skew).astype(np.int64)
+    lengths = rng.integers(1, longest + 1, n_users)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    # The most or the least popular items, so that what users have left is far from the usual.
+    by_taste = np.arange(1, n_items + 1)[::favoured]
+    items = np.concatenate([by_taste[:n] for n in lengths]).astype(np.int32)
+    drawn = popular_negatives(items, offsets, popularity)
+    assert np.array_equal(drawn, plain_race(items, offsets, popularity))
+    same = np.ones(n_items + 1)
+    drawn = uniform_negatives(items, offsets, n_items=n_items)
+    assert np.array_equal(drawn, plain_race(items, offsets, same))
 
 
 def test_uniform_negatives_ignore_popularity_and_keep_the_other_rules():
