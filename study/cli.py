@@ -284,11 +284,14 @@ def _prepared(what: "Plan", opened: "Store", *, say: "Callable[[str], None]") ->
         typer.Exit: data are missing and nothing needs them.
     """
     from model.data.sources import data_folder  # noqa: PLC0415
-    from study.launch import prepare_datasets  # noqa: PLC0415
+    from study.launch import few_negatives, prepare_datasets  # noqa: PLC0415
     from study.plan import is_dynamic  # noqa: PLC0415
 
     try:
-        return prepare_datasets(what, data_folder(os.environ))
+        prepared = prepare_datasets(what, data_folder(os.environ))
+        for line in few_negatives(what, prepared):
+            say(line)
+        return prepared
     except RequestError:
         states = opened.states(list(what.trials))
         if is_dynamic(what) or any(states.get(trial) != "complete" for trial in what.trials):

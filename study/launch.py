@@ -16,6 +16,7 @@ from types import FrameType
 from sqlalchemy.exc import DBAPIError
 
 from model.config import DatasetConfig
+from model.data.negatives import N_NEGATIVES, fewest_drawn
 from model.data.prepare import PreparedData, load_prepared
 from study.checkpoints import Checkpoints
 from study.definition import Retries
@@ -25,6 +26,7 @@ from study.execute import Censored, Completed, EpochEnded, Event, Failed, Failur
 from study.persistence import Persistence, unwritable
 from study.plan import Plan
 from study.provenance import Environment
+from study.ranges import Range
 from study.store import Store
 from study.supply import Course, Race, Supply, supply_of
 from study.trial import Trial
@@ -74,6 +76,25 @@ def prepare_datasets(plan: Plan, folder: Path) -> dict[DatasetConfig, PreparedDa
     read = {cell.dataset for cell in plan.cells if cell.state != "infeasible"}
     configs = dict.fromkeys(c.dataset for c in plan.contenders if c.dataset.name in read)
     return {config: load_prepared(config, folder) for config in configs}
+
+
+def few_negatives(plan: Plan, datasets: Datasets) -> Iterator[str]:
+    """Say of each data set whose sampled candidates run out for a user; small catalogues only."""
+    sampled = {
+        (one.dataset, str(protocol))
+        for one in plan.contenders
+        if not isinstance(protocols := one.choices.get("protocol", ()), Range)
+        for protocol in protocols
+        if one.dataset in datasets
+    }
+    for config, protocol in sorted(sampled, key=lambda pair: (pair[0].name, pair[1])):
+        drawn = datasets[config].negatives.get(protocol)
+        fewest = N_NEGATIVES if drawn is None else fewest_drawn(drawn)
+        if fewest < N_NEGATIVES:
+            yield (
+                f"{config.name}: {protocol} ranks some users' targets among {fewest} items, all "
+                f"that they never had, not among {N_NEGATIVES}."
+            )
 
 
 def backlog(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.data.negatives import N_NEGATIVES
+from model.data.negatives import N_NEGATIVES, fewest_drawn
 from model.data.prepare import PreparedData
 from model.data.split import target_positions, training_ends
 
@@ -107,7 +107,7 @@ def describe(data: PreparedData) -> Description:
     before_target = np.ones(len(times), dtype=np.bool_)
     before_target[test] = False
     had = (data.items == np.repeat(data.items[test], lengths)) & before_target
-    fewest = min(int((drawn > 0).sum(axis=1).min()) for drawn in data.negatives.values())
+    fewest = min(fewest_drawn(drawn) for drawn in data.negatives.values())
     return Description(
         name=data.name,
         fingerprint=data.fingerprint,

@@ -39,6 +39,15 @@ def uniform_negatives(
     return _drawn(items, offsets, np.ones(n_items + 1, dtype=np.int64))
 
 
+def fewest_drawn(negatives: NDArray[np.int32]) -> int:
+    """Return how many negatives the user has that has the fewest.
+
+    >>> fewest_drawn(np.array([[3, 1, 2], [4, 0, 0]], dtype=np.int32))
+    1
+    """
+    return int((negatives > 0).sum(axis=1).min())
+
+
 def _drawn(
     items: NDArray[np.int32], offsets: NDArray[np.int64], weights: NDArray[np.int64]
 ) -> NDArray[np.int32]:

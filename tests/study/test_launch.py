@@ -11,7 +11,7 @@ from model.errors import RequestError
 from study.definition import Resources
 from study.dispatch import SerialDispatcher
 from study.execute import Completed, EpochEnded, Event, Failed, Started
-from study.launch import backlog, launch, prepare_datasets
+from study.launch import backlog, few_negatives, launch, prepare_datasets
 from study.persistence import Persistence
 from study.store import Store
 from study.supply import supply_of
@@ -64,6 +64,16 @@ ATTEMPTS = (
     "SELECT embeddings, attempt.state, failure, count(*) FROM attempt "
     "JOIN trial ON trial.id = attempt.trial GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
 )
+
+
+def test_a_catalogue_too_small_for_a_hundred_negatives_is_said_once(tmp_path):
+    what = planned("four", tmp_path)
+    datasets = prepare_datasets(what, tmp_path)
+    # 20 items, of which a user owns 4.
+    assert list(few_negatives(what, datasets)) == [
+        "tiny: popular-100 ranks some users' targets among 16 items, all that they never had, "
+        "not among 100."
+    ]
 
 
 def test_a_complete_study_leaves_nothing_to_run(tmp_path):
