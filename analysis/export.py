@@ -23,7 +23,7 @@ from plotly.graph_objects import Figure
 
 from analysis.files import write_atomically
 from analysis.formats import FigureFormat, FigureSize
-from analysis.layout import NamedFigure
+from analysis.layout import NamedFigure, shrinking
 from analysis.stamp import Source, side_car, stamp, stamped
 from model.errors import RequestError
 
@@ -35,6 +35,9 @@ START_SECONDS = 30.0
 
 FIGURE_SECONDS = 20.0
 """Longest wait for one figure in one format (usual: 0.3 s)."""
+
+SHARPNESS = {FigureSize.whole: 1.5, FigureSize.two: 300 / 96, FigureSize.one: 300 / 96}
+"""Pixels of a PNG for each of the figure's: 1200 across for a screen, 300 an inch for print."""
 
 TABS = 2
 """Tabs of the browser that draw at the same time."""
@@ -179,7 +182,7 @@ def _pictures(
     limit = start_seconds + FIGURE_SECONDS * len(wanted) / TABS
     drawn: dict[tuple[str, str], bytes] = {}
     try:
-        asyncio.run(asyncio.wait_for(_render(wanted, drawn, browser, start_seconds), limit))
+        asyncio.run(asyncio.wait_for(_render(wanted, drawn, size, browser, start_seconds), limit))
     except _BROWSER_ERRORS as error:
         return drawn, (
             f"{browser} drew {len(drawn)} of {len(wanted)} static figures, then failed or passed "
@@ -192,6 +195,7 @@ def _pictures(
 async def _render(
     wanted: Sequence[_Wanted],
     drawn: dict[tuple[str, str], bytes],
+    size: FigureSize,
     browser: str,
     start_seconds: float,
 ) -> None:
@@ -199,8 +203,8 @@ async def _render(
     session = kaleido.Kaleido(n=TABS, path=browser, timeout=FIGURE_SECONDS, mathjax=False)
 
     async def draw(name: str, form: str, figure: Figure) -> None:
-        # 1200 pixels: sharp on a dense screen, and a README's picture stays small.
-        options = {"format": form, "scale": 1.5 if form == "png" else 1}
+        scale = shrinking(size) * (SHARPNESS[size] if form == "png" else 1)
+        options = {"format": form, "scale": scale}
         drawn[name, form] = await session.calc_fig(figure, opts=options)
 
     try:

@@ -30,6 +30,10 @@ _CHARACTERS = 128
 COLUMN_WIDTHS: dict[FigureSize, int] = {FigureSize.one: 336, FigureSize.two: 672}
 """Pixels at 96 an inch: 3.5 and 7 inches."""
 
+NARROWEST = 420
+"""Pixels below which a drawing is no longer squeezed but made smaller as a whole, texts included:
+64 columns and eight labels side by side still stand apart, and 11 pixels print as 6.6 points."""
+
 
 class Area(NamedTuple):
     """Pixels of the plot's height, and of what stands around it: labels, legend, colour bar.
@@ -70,12 +74,26 @@ class NamedFigure:
     query: str
 
     def sized(self, size: FigureSize) -> go.Figure:
-        """Return the figure for a static file."""
+        """Return the figure for a static file, to be shown `shrinking` its pixels."""
         if size is FigureSize.whole:
             return _whole(self)
         figure = go.Figure(self.page)
-        figure.update_layout(width=COLUMN_WIDTHS[size])
+        figure.update_layout(width=max(COLUMN_WIDTHS[size], NARROWEST))
+        if size is FigureSize.two:  # only a narrow page makes a legend wrap
+            figure.update_layout(
+                height=figure.layout.height - self.area.spare,
+                margin={"b": self.area.below - self.area.spare},
+            )
         return figure
+
+
+def shrinking(size: FigureSize) -> float:
+    """Return how large a sized figure's pixel is shown: below 1 where a column is too narrow.
+
+    >>> shrinking(FigureSize.one)
+    0.8
+    """
+    return COLUMN_WIDTHS[size] / max(COLUMN_WIDTHS[size], NARROWEST) if size in COLUMN_WIDTHS else 1
 
 
 def file_name(*parts: str) -> str:

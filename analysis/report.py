@@ -19,6 +19,7 @@ from analysis.export import PAGES, embed_later, plotly_script
 from analysis.figures import draw_all
 from analysis.files import write_atomically
 from analysis.findings import Findings, findings
+from analysis.layout import NARROWEST
 from analysis.material import Material, read_material
 from analysis.modes import Mode
 from analysis.tables import (
@@ -176,6 +177,7 @@ def render(source: Material) -> str:
         figures=[(figure, embed_later(figure.page)) for figure in drawn.figures],
         not_drawn=drawn.not_drawn,
         plotly=plotly_script(),
+        narrowest=NARROWEST,
     )
 
 
@@ -341,9 +343,20 @@ def _users_like(source: Material, fingerprint: str) -> str:
         traits = source.traits(fingerprint)
     except RequestError:
         return ""
-    days = np.median(traits.span) / 86_400
     return (
         f"Before the test target the median user has {np.median(traits.history):.0f} events over "
-        f"{days:.3g} days; {traits.same_time.mean():.0%} of test targets carry the time of the "
-        "event before them, which tells a time-aware model nothing new."
+        f"{_duration(float(np.median(traits.span)))}; {traits.same_time.mean():.0%} of test "
+        "targets carry the time of the event before them, which tells a time-aware model nothing "
+        "new."
     )
+
+
+def _duration(seconds: float) -> str:
+    """Write a duration in the largest unit that it holds two of.
+
+    >>> [_duration(seconds) for seconds in (2_791, 90, 86_400, 30 * 86_400)]
+    ['46.5 minutes', '90 seconds', '24 hours', '30 days']
+    """
+    units = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
+    name, size = next((unit for unit in units if seconds >= 2 * unit[1]), ("seconds", 1))
+    return f"{seconds / size:.3g} {name}"

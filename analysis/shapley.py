@@ -215,7 +215,7 @@ def _null_player(contributions: tuple[Contribution, ...]) -> str:
             low, high = one.comparison.interval.low, one.comparison.interval.high
             verdict = "covers" if low <= 0 <= high else "does not cover"
             return (
-                "Con adds nothing that the network cannot do without it: its interval "
-                f"[{low:.4f}, {high:.4f}] {verdict} 0."
+                "Con is the negative control, a constant that the network can do without: its "
+                f"interval [{low:+.4f}, {high:+.4f}] {verdict} 0."
             )
     return "Con, the built-in negative control, was not measured."

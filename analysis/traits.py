@@ -70,5 +70,6 @@ def user_groups(traits: UserTraits, *, fewest: int = 20) -> tuple[UserGroup, ...
 def _thirds(trait: str, values: NDArray[np.float64], *, unit: str) -> Iterator[UserGroup]:
     low, high = np.quantile(values, (1 / 3, 2 / 3))
     yield UserGroup(trait, f"up to {low:.3g} {unit}", values <= low)
-    yield UserGroup(trait, f"up to {high:.3g}", (values > low) & (values <= high))
-    yield UserGroup(trait, f"over {high:.3g}", values > high)
+    middle = (values > low) & (values <= high)
+    yield UserGroup(trait, f"over {low:.3g} to {high:.3g} {unit}", middle)
+    yield UserGroup(trait, f"over {high:.3g} {unit}", values > high)

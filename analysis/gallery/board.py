@@ -50,6 +50,12 @@ class Board(NamedTuple):
     pooling: str
     notes: tuple[str, ...]
 
+    @property
+    def mode(self) -> str:
+        """The mode that made the arms comparable: `same` where there was one point to choose."""
+        one = not self.compared.closed and len(self.compared.points) == 1
+        return "same" if one else self.compared.mode
+
     def arm(self, subset: str) -> Arm:
         """Return a subset's arm."""
         return next(arm for arm in self.arms if arm.subset == subset)
@@ -135,16 +141,22 @@ def boards(material: Material) -> tuple[Board, ...]:
     return tuple(found)
 
 
-def uncertainty(of: Board, *, family: int = 0) -> tuple[str, ...]:
-    """Say what intervals let vary, how the seeds' error was estimated, and what it can settle."""
+def uncertainty(of: Board, *, family: int = 0, drawn: bool = True) -> tuple[str, ...]:
+    """Say what intervals let vary, how the seeds' error was estimated, and what it can settle.
+
+    Args:
+        of: the board.
+        family: comparisons that Holm adjusts for; 0 for none.
+        drawn: whether the figure draws the intervals; else its pages show them on pointing.
+    """
     if of.n_seeds < MIN_SEEDS:
         return (
             "One seed: intervals let users vary alone, how far another seed would move a value is "
             "unknown, and no significance is claimed.",
         )
-    sentences = [
-        f"{LEVEL:.0%} intervals let users and seeds vary (variance components). {of.pooling}"
-    ]
+    what = f"{LEVEL:.0%} intervals" if drawn else f"Holm's p and {LEVEL:.0%} intervals (on pages)"
+    alone = ", each on its own, not adjusted as p is" if drawn and family else ""
+    sentences = [f"{what} let users and seeds vary (variance components){alone}. {of.pooling}"]
     if family and of.pool is None:
         sentences.append(t_needed_sentence(seeds=of.n_seeds, family=family))
     return tuple(sentences)

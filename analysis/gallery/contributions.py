@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
+from analysis.captions import own_protocol
 from analysis.colour import balanced_limits
 from analysis.gallery.board import (
     LEVEL,
@@ -18,14 +19,14 @@ from analysis.gallery.board import (
 )
 from analysis.gallery.means import marked
 from analysis.hatching import hatch
-from analysis.layout import Area, NamedFigure, bare, file_name, legend_below, new_drawing
+from analysis.layout import Area, NamedFigure, bare, file_name, legend_below, new_drawing, write
 from analysis.material import Material, NotDrawn
 from analysis.shapley import Attribution, Contribution, attribution, game
 from analysis.style import INK, MUTED, PAPER, SERIES, TIME_MARK
 from model.config import TIMED_EMBEDDINGS
 from model.errors import RequestError
 
-_BARS = Area(height=330, left=62, right=12, above=16, below=140, spare=52)
+_BARS = Area(height=330, left=62, right=12, above=28, below=140, spare=52)
 _PAIRS_AREA = Area(height=300, left=62, right=12, above=70, below=30)
 
 _BESIDE = (
@@ -46,6 +47,7 @@ class ContributionsData(NamedTuple):
     Attributes:
         title: a line, for the bars.
         pairs_title: a line, for the interactions.
+        protocol: under which candidates, by name.
         found: every kind for every embedding, and each pair's interaction.
         notes: the caption of the bars.
         pairs_notes: the caption of the interactions.
@@ -53,6 +55,7 @@ class ContributionsData(NamedTuple):
 
     title: str
     pairs_title: str
+    protocol: str
     found: Attribution
     notes: tuple[str, ...]
     pairs_notes: tuple[str, ...]
@@ -79,31 +82,47 @@ def contributions_data(of: Board) -> ContributionsData | None:
         f"Not identified for want of subsets: {len(missing)} of {len(found.contributions)} "
         "quantities.",
     ) if missing else ()  # fmt: skip
-    error = uncertainty(of)
     return ContributionsData(
         title=f"What each embedding adds to test NDCG@10 on {title}",
         pairs_title=f"Which embeddings help or replace each other on {title}",
+        protocol=own_protocol("popular-100", of.group.cells),
         found=found,
         notes=(
             *of.notes,
-            f"Bars: Shapley value, the mean gain from adding the embedding over all orders, with "
-            f"{LEVEL:.0%} intervals, on {seeds} shared by all subsets. {total}",
+            f"Bars: Shapley value, the mean gain of a subset from adding the embedding, over all "
+            f"orders of adding them, with {LEVEL:.0%} intervals, on {seeds} shared by all subsets. "
+            f"Pale: does not see the target's time. {total}",
+            "Markers beside a bar, without intervals: other answers to the same question.",
             *_verdict(found.of("shapley")),
             found.null_player,
             *unknown,
-            *error,
+            *uncertainty(of, family=_claims(found.of("shapley"))),
             f"{TIME_MARK} sees the target's time, which is an input of the problem.",
         ),
         pairs_notes=(
             *of.notes,
             "Shapley interaction index in thousandths of NDCG@10: above zero two embeddings give "
             "more together than one by one, below zero one replaces the other. "
-            f"* Holm's p < {SIGNIFICANT} over the {_claims(found.of('interaction'))} pairs drawn.",
-            "▲▼ lie beyond the colours.",
+            f"{_marks(found.of('interaction'))}",
+            *_beyond(found.of("interaction")),
             *unknown,
-            *error,
+            *uncertainty(of, family=_claims(found.of("interaction")), drawn=False),
         ),
     )
+
+
+def _marks(found: tuple[Contribution, ...]) -> str:
+    if not _claims(found):
+        return "No interaction is tested."
+    told = sum(one.adjusted < SIGNIFICANT for one in found)
+    return f"* Holm's p < {SIGNIFICANT} over the {_claims(found)} pairs drawn: {told} of them."
+
+
+def _beyond(found: tuple[Contribution, ...]) -> tuple[str, ...]:
+    span = balanced_limits([one.value for one in found])
+    if not any(span.mark(one.value) for one in found):
+        return ()
+    return (f"▲▼ lie beyond the colours, which span ±{1000 * span.high:.1f}.",)
 
 
 def _claims(found: tuple[Contribution, ...]) -> int:
@@ -128,18 +147,25 @@ def identified(material: Material) -> tuple[tuple[Board, ContributionsData], ...
     Raises:
         NotDrawn: there is none.
     """
-    found, reasons = [], [NOT_IDENTIFIED]
+    found, reasons = [], {}
     for of in boards(material):
         try:
             data = contributions_data(of)
         except RequestError as error:
-            reasons.append(f"{of.group.title}: {error}")
+            reasons[of.group.title] = str(error)
             continue
         if data is not None:
             found.append((of, data))
+        else:
+            reasons[of.group.title] = NOT_IDENTIFIED
     if not found:
-        raise NotDrawn("; ".join(reasons))
-    return tuple(found)
+        told = [f"{title}: {why}" for title, why in reasons.items() if why != NOT_IDENTIFIED]
+        raise NotDrawn("; ".join([NOT_IDENTIFIED, *told]))
+    left_out = tuple(f"Not identified for {title}: {why}." for title, why in reasons.items())
+    return tuple(
+        (of, data._replace(notes=data.notes + left_out, pairs_notes=data.pairs_notes + left_out))
+        for of, data in found
+    )
 
 
 def draw_bars(data: ContributionsData) -> go.Figure:
@@ -149,9 +175,9 @@ def draw_bars(data: ContributionsData) -> go.Figure:
     values = data.found.of("shapley")
     ends = [_ends(one) for one in values]
     figure.add_bar(
-        x=list(range(len(players))),
+        x=[place - 0.16 for place in range(len(players))],
         y=[None if math.isnan(one.value) else one.value for one in values],
-        width=0.5,
+        width=0.42,
         name="Shapley value",
         marker={
             "color": [
@@ -171,10 +197,12 @@ def draw_bars(data: ContributionsData) -> go.Figure:
         hovertext=[_hover(one) for one in values],
         hovertemplate="%{hovertext}<extra></extra>",
     )  # fmt: skip
-    for (kind, name), (colour, _, symbol) in zip(_BESIDE, SERIES[1:], strict=False):
+    for step, ((kind, name), (colour, _, symbol)) in enumerate(
+        zip(_BESIDE, SERIES[1:], strict=False)
+    ):
         found = data.found.of(kind)  # type: ignore[arg-type]
         figure.add_scatter(
-            x=[place + 0.36 for place in range(len(players))],
+            x=[place + 0.16 + 0.13 * step for place in range(len(players))],
             y=[None if math.isnan(one.value) else one.value for one in found],
             mode="markers",
             name=name,
@@ -204,6 +232,7 @@ def draw_bars(data: ContributionsData) -> go.Figure:
         },
         yaxis={"showgrid": True},
     )
+    write(figure, f"gain in test NDCG@10, {data.protocol}", x=0, y=1, down=-12, right=-48)
     legend_below(figure, _BARS, down=52)
     return bare(figure, _BARS)
 
@@ -253,7 +282,7 @@ def draw_pairs(data: ContributionsData) -> go.Figure:
             "orientation": "h", "y": 1, "yanchor": "bottom", "ypad": 8, "x": 0.5, "len": 1.0,
             "thickness": 10, "tickvals": ticks, "outlinewidth": 0,
             "ticktext": [f"{1000 * tick:+.1f}" if tick else "0" for tick in ticks],
-            "title": {"text": "interaction, thousandths of NDCG@10", "side": "top",
+            "title": {"text": "interaction, thousandths of test NDCG@10", "side": "top",
                       "font": {"size": 12}},
         },
     )  # fmt: skip

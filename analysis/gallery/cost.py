@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import string
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ METRIC = "test_ndcg@10"
 COSTS = (("seconds", "seconds of training and evaluation"), ("n_parameters", "parameters"))
 _AREA = Area(height=520, left=58, above=28, below=128, spare=36)
 LISTED = 6
-"""Arms of a front that carry a number and are named in the caption: the ends, the largest steps."""
+"""Arms of a front that carry a letter and are named in the caption: the ends, the largest steps."""
 
 
 class Arm(NamedTuple):
@@ -42,7 +43,7 @@ class Front(NamedTuple):
 
     @property
     def named(self) -> tuple[int, ...]:
-        """The places on the front that carry a number, cheapest first."""
+        """The places on the front that carry a letter, cheapest first."""
         values = [self.arms[place].value for place in self.front]
         steps = [math.inf, *(after - before for before, after in itertools.pairwise(values))]
         steps[-1] = math.inf
@@ -56,6 +57,11 @@ class CostData(NamedTuple):
     title: str
     fronts: tuple[Front, ...]
     notes: tuple[str, ...]
+
+    @property
+    def letters(self) -> tuple[dict[int, str], ...]:
+        """For each front: place -> letter; no letter comes twice, and none looks like a tick."""
+        return _letters(self.fronts)
 
 
 def pareto_front(costs: list[float], values: list[float]) -> tuple[int, ...]:
@@ -103,10 +109,11 @@ def cost_data(group: Group, metric: str = METRIC, *, factors: Sequence[str]) -> 
         fronts=tuple(fronts),
         notes=(
             coverage(group.cells, int(group.cells["counted"].sum())),
-            f"Each point is an arm, the mean over {seeds} seed{'s' if seeds > 1 else ''}; "
+            f"Each point is an arm, the mean over {seeds} seed{'s' if seeds > 1 else ''}, and "
+            "every arm is shown (no mode: no hyperparameter point is chosen or averaged); "
             f"{column.split} {column.title}, read at the best validation epoch, "
             f"{candidates(column.protocol, group.cells)}.",
-            *(_listing(front) for front in fronts),
+            *map(_listing, fronts, _letters(fronts)),
             "The fronts describe these means; they select nothing, and the differences along them "
             "are not tested.",
             f"{TIME_MARK} sees the target's time. Seconds are wall-clock on the machine that "
@@ -122,10 +129,15 @@ def _name(arm: "pd.Series[Any]", factors: Sequence[str]) -> str:
     return ", ".join([own, *(f"{name.replace('_', ' ')} {level(arm[name])}" for name in read)])
 
 
-def _listing(front: Front) -> str:
-    named = [f"{n} {front.arms[place].name}" for n, place in enumerate(front.named, start=1)]
+def _letters(fronts: Sequence[Front]) -> tuple[dict[int, str], ...]:
+    alphabet = iter(string.ascii_uppercase)
+    return tuple({place: next(alphabet) for place in front.named} for front in fronts)
+
+
+def _listing(front: Front, letters: dict[int, str]) -> str:
+    named = [f"{letter} {front.arms[place].name}" for place, letter in letters.items()]
     left = len(front.front) - len(named)
-    more = f"; {left} smaller steps between them" if left > 0 else ""
+    more = f"; {left} smaller step{'s' if left > 1 else ''} between them" if left > 0 else ""
     return f"Front by {front.title.split(' of ')[0]}: {'; '.join(named)}{more}."
 
 
@@ -134,7 +146,7 @@ def draw(data: CostData) -> go.Figure:
     figure = new_drawing()
     share = 1 / len(data.fronts)
     gap = 66 / _AREA.height
-    for place, front in enumerate(data.fronts):
+    for place, (front, letters) in enumerate(zip(data.fronts, data.letters, strict=True)):
         suffix = "" if place == 0 else str(place + 1)
         top = 1 - place * share
         bottom = 0.0 if place == len(data.fronts) - 1 else top - share + gap
@@ -145,7 +157,7 @@ def draw(data: CostData) -> go.Figure:
                 f"xaxis{suffix}": {"anchor": f"y{suffix}", "showgrid": True, **_axis(front)},
             }
         )  # fmt: skip
-        _panel(figure, front, suffix)
+        _panel(figure, front, letters, suffix)
     write(figure, "test NDCG@10", x=0, y=1, down=-12, right=-44)
     legend_below(figure, _AREA, down=48)
     return bare(figure, _AREA)
@@ -159,11 +171,11 @@ def _axis(front: Front) -> dict[str, object]:
         span = [math.log10(low) - room, math.log10(high) + room]
         text = f"{front.title} (log scale)"
         return {"type": "log", "dtick": "D2", "range": span, "title": {"text": text}}
-    room = 0.06 * (high - low) or 0.05 * high
+    room = 0.08 * (high - low) or 0.05 * high
     return {"range": [low - room, high + room], "title": {"text": front.title}}
 
 
-def _panel(figure: go.Figure, front: Front, suffix: str) -> None:
+def _panel(figure: go.Figure, front: Front, letters: dict[int, str], suffix: str) -> None:
     axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
     for sees, (colour, _, symbol) in zip((True, False), SERIES, strict=False):
         own = [arm for arm in front.arms if arm.timed == sees]
@@ -183,18 +195,25 @@ def _panel(figure: go.Figure, front: Front, suffix: str) -> None:
     figure.add_scatter(
         x=[arm.cost for arm in best],
         y=[arm.value for arm in best],
-        text=[
-            str(front.named.index(place) + 1) if place in front.named else ""
-            for place in front.front
-        ],
-        mode="lines+markers+text",
-        textposition="top left",
+        mode="lines+markers",
         line={"color": INK, "width": 1.2, "shape": "hv"},
         marker={"symbol": "circle-open", "size": 11, "color": INK},
         name="Pareto front",
         legendgroup="front",
         showlegend=suffix == "",
         hoverinfo="skip",
+        cliponaxis=False,
+        **axes,
+    )
+    named = [front.arms[place] for place in letters]
+    figure.add_scatter(
+        x=[arm.cost for arm in named],
+        y=[arm.value for arm in named],
+        text=[f"<b>{letter}</b>\u2002" for letter in letters.values()],
+        mode="text",
+        textposition="top left",
+        hoverinfo="skip",
+        showlegend=False,
         cliponaxis=False,
         **axes,
     )

@@ -26,7 +26,7 @@ from study.space import label
 
 KIND = "curves"
 PANELS = (("ndcg@10", "validation NDCG@10"), ("loss", "training loss"))
-_AREA = Area(height=470, left=58, below=150, spare=64)
+_AREA = Area(height=470, left=58, below=182, spare=96)
 
 
 class Curve(NamedTuple):
@@ -114,8 +114,8 @@ def curves_data(group: Group, curves: pd.DataFrame, *, factors: Sequence[str]) -
     order = [curve.subset for curve in drawn[PANELS[0][0]] or drawn[PANELS[1][0]]]
     seeds = sorted({curve.n_seeds for curves in drawn.values() for curve in curves})
     band = (
-        f"Lines are means over {seeds[-1]} seeds, bands reach from the lowest to the highest seed; "
-        "a line ends where its first seed ended."
+        f"Lines are means over {seeds[-1]} seeds, bands reach from the lowest to the highest seed "
+        "(no confidence interval); a line ends where its first seed ended."
         if seeds[-1] > 1
         else "One seed: no band, and nothing is known of the spread between seeds."
     )
@@ -130,10 +130,12 @@ def curves_data(group: Group, curves: pd.DataFrame, *, factors: Sequence[str]) -
         named=_named(order),
         notes=(
             coverage(group.cells, int(group.cells["counted"].sum())),
-            f"{candidates('popular-100', group.cells).capitalize()}.",
+            f"Above: validation NDCG@10, {candidates('popular-100', group.cells)}; the same users "
+            "choose the epoch. Below: training loss.",
             where,
             band,
-            "The marker is the mean best epoch, where test is read.",
+            "The marker is the mean over seeds of the best epoch by validation; test is read at "
+            "each seed's own.",
             *(("Grey: the other subsets.",) if len(order) > len(_named(order)) else ()),
         ),
     )
@@ -167,6 +169,7 @@ def draw(data: CurvesData) -> go.Figure:
     """Draw validation above, training loss below."""
     figure = new_drawing()
     gap = 44 / _AREA.height
+    last = max(len(curve.mean) for curves in data.curves.values() for curve in curves)
     domains = ([0.42 + gap, 1.0], [0.0, 0.42])
     for place, ((metric, title), domain) in enumerate(zip(PANELS, domains, strict=True)):
         suffix = "" if place == 0 else "2"
@@ -179,7 +182,7 @@ def draw(data: CurvesData) -> go.Figure:
         figure.update_layout(
             {
                 f"yaxis{suffix}": {"domain": domain, "showgrid": True, "anchor": f"x{suffix}"},
-                f"xaxis{suffix}": {"anchor": f"y{suffix}", "rangemode": "tozero"},
+                f"xaxis{suffix}": {"anchor": f"y{suffix}", "range": [0.5, last + 0.5]},
             }
         )
         write(figure, title, x=0, y=domain[1], down=-10, right=-44)

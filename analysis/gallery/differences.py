@@ -17,7 +17,7 @@ from analysis.gallery.board import (
     with_users,
 )
 from analysis.gallery.subsets import COLUMNS, ROWS
-from analysis.gallery.subsets_drawing import AREA, label_axes, outline_untimed
+from analysis.gallery.subsets_drawing import area_of, label_axes, outline_untimed
 from analysis.hatching import hatch
 from analysis.layout import NamedFigure, bare, file_name, legend_below, new_drawing
 from analysis.material import Material
@@ -114,7 +114,7 @@ def differences_data(of: Board) -> DifferencesData:
             *of.notes,
             f"Mean of the paired differences from {reference.subset}, in thousandths of NDCG@10. "
             f"{claim}",
-            *uncertainty(of, family=family.size),
+            *uncertainty(of, family=family.size, drawn=False),
             *((f"▲▼ lie beyond the colours, which span ±{1000 * span.high:.0f}.",)
               if beyond else ()),
             f"{TIME_MARK} sees the target's time; the outlined subsets do not.",
@@ -151,7 +151,8 @@ def draw(data: DifferencesData) -> go.Figure:
             "orientation": "h", "y": 1.01, "yanchor": "bottom", "x": 0.5, "len": 1.0,
             "thickness": 10, "tickvals": ticks, "outlinewidth": 0,
             "ticktext": [f"{1000 * tick:+.0f}" if tick else "0" for tick in ticks],
-            "title": {"text": f"difference from {data.reference}, thousandths", "side": "top",
+            "title": {"text": f"test NDCG@10 minus that of {data.reference}, thousandths",
+                      "side": "top",
                       "font": {"size": 12}},
         },
     )  # fmt: skip
@@ -168,15 +169,17 @@ def draw(data: DifferencesData) -> go.Figure:
     )
     outline_untimed(figure)
     label_axes(figure)
-    legend_below(figure, AREA, down=88)
-    return bare(figure, AREA)
+    area = area_of([[cell.state for cell in row] for row in data.cells])
+    legend_below(figure, area, down=88)
+    return bare(figure, area)
 
 
 def _text(cell: Difference, reference: str, beyond: str) -> str:
     if cell.subset == reference:
         return "ref."
     star = "*" if cell.significant else ""
-    return f"{beyond}{1000 * cell.value:+.0f}{star}"
+    under = f"<br>{beyond}" if beyond else ""
+    return f"{1000 * cell.value:+.0f}{star}{under}"
 
 
 def _hover(cell: Difference, reference: str) -> str:
@@ -206,7 +209,7 @@ def figures(material: Material) -> list[NamedFigure]:
                 title=data.title,
                 caption=data.notes,
                 page=draw(data),
-                area=AREA,
+                area=area_of([[cell.state for cell in row] for row in data.cells]),
                 rows=with_users(rows, material),
                 query=query,
             )

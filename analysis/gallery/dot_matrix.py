@@ -34,7 +34,7 @@ def add(
         for row, name in enumerate(EMBEDDINGS)
         if name in members(subset)
     ]
-    size = 9 if len(subsets) <= 24 else 6.5
+    size = 9 if len(subsets) <= 24 else 5
     for row in range(0, len(EMBEDDINGS), 2):
         figure.add_shape(
             type="rect", xref=f"x{suffix} domain", x0=0, x1=1, yref=f"y{suffix}",

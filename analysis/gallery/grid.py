@@ -54,6 +54,7 @@ class GridData(NamedTuple):
     """The panels of one group and what their caption says."""
 
     title: str
+    metric: str
     panels: tuple[Panel, ...]
     limits: Limits
     notes: tuple[str, ...]
@@ -76,6 +77,7 @@ def grid_data(group: Group, metric: str = METRIC, *, factors: Sequence[str]) -> 
     marks = [v for p in panels for row in p.values for v in row if span.mark(v)]
     return GridData(
         title=f"{column.split.capitalize()} {column.title} by hyperparameters on {group.title}",
+        metric=f"{column.split} {column.title}",
         panels=panels,
         limits=span,
         notes=(
@@ -158,7 +160,7 @@ def _why(cells: pd.DataFrame) -> tuple[str, str]:
 def area_of(data: GridData) -> Area:
     """Return the pixels of all panels, one above the other."""
     return Area(
-        height=sum(_height(panel) + 62 for panel in data.panels), left=96, above=64, below=8
+        height=sum(_height(panel) + 62 for panel in data.panels), left=66, above=64, below=8
     )
 
 
@@ -182,7 +184,7 @@ def draw(data: GridData) -> go.Figure:
                     "ticktext": list(panel.columns),
                     "range": [-0.5, len(panel.columns) - 0.5],
                     "anchor": f"y{suffix}",
-                    "title": {"text": panel.across.replace("_", " ")},
+                    "ticks": "",
                 },
                 f"yaxis{suffix}": {
                     "tickvals": list(range(len(panel.rows))),
@@ -190,11 +192,17 @@ def draw(data: GridData) -> go.Figure:
                     "range": [len(panel.rows) - 0.5, -0.5],
                     "domain": domain,
                     "anchor": f"x{suffix}",
+                    "ticks": "",
+                    "ticksuffix": " ",
                 },
             }
         )
         write(
-            figure, panel.down.replace("_", " "), x=0, y=sum(domain) / 2, right=-84,
+            figure, panel.across.replace("_", " "), x=0.5, y=domain[0], down=31, xanchor="center",
+            color=INK,
+        )  # fmt: skip
+        write(
+            figure, panel.down.replace("_", " "), x=0, y=sum(domain) / 2, right=-54,
             xanchor="center", textangle=-90, color=INK,
         )  # fmt: skip
         top += height + 62
@@ -228,6 +236,7 @@ def _draw_panel(
             "orientation": "h", "y": 1, "yanchor": "bottom", "ypad": 8, "x": 0.5, "len": 1.0,
             "thickness": 10, "tickvals": ticks, "ticktext": [score(tick) for tick in ticks],
             "outlinewidth": 0,
+            "title": {"text": data.metric, "side": "top", "font": {"size": 12}},
         },
         **axes,
     )  # fmt: skip

@@ -69,6 +69,15 @@ def subset_means(
     )
 
 
+def averaged(group: Group, points: int) -> str:
+    """Say what a subset's mean is over, and by which mode: a clause."""
+    seeds = group.cells["seed"].nunique()
+    over = f"means over {seeds} seeds" if seeds > 1 else "one seed, no means"
+    if points > 1:
+        return f"{over} and {points} hyperparameter points (mode: marginal)"
+    return f"{over} at the same hyperparameters (mode: same)"
+
+
 def varied(cells: pd.DataFrame, factors: Sequence[str]) -> list[str]:
     """Return those of a study's swept factors that differ among these cells."""
     return [name for name in factors if cells[name].nunique(dropna=False) > 1]

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from analysis.captions import candidates
 from analysis.gallery import dot_matrix
-from analysis.gallery.means import SubsetMeans, coverage, subset_means
+from analysis.gallery.means import SubsetMeans, averaged, coverage, subset_means
 from analysis.gallery.pairs import Pair, agreement, pair
 from analysis.layout import Area, NamedFigure, bare, file_name, new_drawing, write
 from analysis.material import Material, NotDrawn
@@ -74,6 +74,7 @@ def orders_data(
     )
     cells = pd.concat([group.cells for group in groups])
     column = measure(metric)
+    points = max(found.points for found in means.values())
     left_out = len(values) - len(shared)
     held = "".join(f", {k.replace('_', ' ')} {v}" for k, v in groups[0].held)
     return OrdersData(
@@ -87,7 +88,8 @@ def orders_data(
             coverage(cells, int((cells["counted"] & cells[metric].notna()).sum())),
             f"Rank of each subset's mean {column.split} {column.title} among {len(shared)} subsets"
             f", 1 is best; read at the best validation epoch; "
-            f"{candidates(column.protocol, cells)}.",
+            f"{candidates(column.protocol, cells)}; {averaged(groups[0], points)}.",
+            "Columns: subsets by their mean rank over the data sets, the best on the left.",
             *((f"{left_out} subsets without a value on every data set are left out.",)
               if left_out else ()),
             *(f"{one.across} and {one.up}: {agreement(one)}." for one in pairs),
@@ -130,7 +132,7 @@ def draw(data: OrdersData) -> go.Figure:
         colorbar={
             "orientation": "h", "y": 1, "yanchor": "bottom", "ypad": 8, "x": 0.5, "len": 1.0,
             "thickness": 10, "tickvals": ticks, "outlinewidth": 0,
-            "title": {"text": "rank", "side": "top"},
+            "title": {"text": "rank", "side": "top", "font": {"size": 12}},
         },
     )  # fmt: skip
     if n <= 16:
@@ -152,6 +154,8 @@ def draw(data: OrdersData) -> go.Figure:
             "ticktext": list(data.datasets),
             "domain": [split, 1.0],
             "showline": False,
+            "ticks": "",
+            "ticksuffix": " ",
         },
     )
     if len(data.pairs) == 1 and not math.isnan(data.pairs[0].kendall):

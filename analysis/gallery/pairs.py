@@ -15,13 +15,26 @@ import plotly.graph_objects as go
 from scipy import stats
 
 from analysis.captions import candidates, own_protocol
-from analysis.gallery.means import SubsetMeans, coverage, subset_means, timed
-from analysis.layout import Area, NamedFigure, bare, file_name, legend_below, new_drawing, write
+from analysis.gallery import labels
+from analysis.gallery.means import SubsetMeans, averaged, coverage, subset_means, timed
+from analysis.layout import (
+    NARROWEST,
+    Area,
+    NamedFigure,
+    bare,
+    file_name,
+    legend_below,
+    new_drawing,
+    write,
+)
 from analysis.material import Material, NotDrawn
 from analysis.style import INK, MUTED, SERIES, TIME_MARK
 from analysis.tables import PROBLEM_FACTORS, Group, level, measure
 
 PANEL_HEIGHT = 330
+
+_ALL_NAMED = 10
+"""Subsets up to which every point carries its name."""
 
 
 class Pair(NamedTuple):
@@ -49,9 +62,10 @@ class Pair(NamedTuple):
 
 
 class PairsData(NamedTuple):
-    """The panels of one figure and its caption."""
+    """The panels of one figure, the metric on all axes, and the caption."""
 
     title: str
+    metric: str
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...]
 
@@ -119,10 +133,12 @@ def protocols_data(
     first = next(iter(measured.values()))
     return PairsData(
         title=f"Do the protocols order subsets alike on {group.title}?",
+        metric=f"test {title}",
         pairs=pairs,
         notes=(
             first.coverage,
-            f"Test {title}, read at the best validation epoch; {_averaged(group, first.points)}.",
+            f"Test {title}, read at the best validation epoch; {averaged(group, first.points)}.",
+            f"Candidates: {'; '.join(_rival_items(group, name) for name in measured)}.",
             *(f"{one.across} and {one.up}: {agreement(one)}." for one in pairs),
             "Sampled protocols rank the target among few items and can order models differently "
             "from the ranking of all items (Krichene and Rendle, KDD 2020). τ describes these "
@@ -165,18 +181,19 @@ def target_time_data(
     column = measure(metric)
     gains = (
         f"Withholding the target's time changes the mean over the {sees.sum()} subsets that see it "
-        f"by {(y - x)[sees].mean():+.3f} (from {(y - x)[sees].min():+.3f} to "
+        f"by {(y - x)[sees].mean():+.3f} {column.title} (from {(y - x)[sees].min():+.3f} to "
         f"{(y - x)[sees].max():+.3f})."
         if sees.any()
         else "No subset here sees the target's time."
     )
     return PairsData(
         title=f"With and without the target's time on {group.title}",
+        metric=f"{column.split} {column.title}",
         pairs=(one,),
         notes=(
             coverage(cells, int((cells["counted"] & cells[metric].notna()).sum())),
             f"{column.split.capitalize()} {column.title}, read at the best validation epoch; "
-            f"{candidates(column.protocol, cells)}; {_averaged(group, parts['actual'].points)}.",
+            f"{candidates(column.protocol, cells)}; {averaged(group, parts['actual'].points)}.",
             gains,
             f"The two orders: {agreement(one)}.",
             "Subsets without a timed embedding are the same trial on both axes and lie on the "
@@ -185,12 +202,14 @@ def target_time_data(
     )
 
 
-def _averaged(group: Group, points: int) -> str:
-    seeds = group.cells["seed"].nunique()
-    over = f"means over {seeds} seeds" if seeds > 1 else "one seed, no means"
-    if points > 1:
-        return f"{over} and {points} hyperparameter points (mode: marginal)"
-    return f"{over} at the same hyperparameters (mode: same)"
+def _rival_items(group: Group, protocol: str) -> str:
+    """Say which items compete with the target under a protocol: `full (all items except ..)`."""
+    shared = group.cells.drop(columns="protocol", errors="ignore")
+    sentence = candidates(
+        "full" if protocol == "full" else "popular-100",
+        shared if protocol == "full" else shared.assign(protocol=protocol),
+    )
+    return sentence.removeprefix("protocol ")
 
 
 def area_of(data: PairsData) -> Area:
@@ -209,13 +228,14 @@ def draw(data: PairsData) -> go.Figure:
         figure.update_layout(
             {
                 f"xaxis{suffix}": {"anchor": f"y{suffix}", "showgrid": True,
-                                   "title": {"text": one.across}},
+                                   "title": {"text": f"{data.metric}, {one.across}"}},
                 f"yaxis{suffix}": {"anchor": f"x{suffix}", "showgrid": True,
                                    "domain": [bottom, top]},
             }
         )  # fmt: skip
         tau = "" if math.isnan(one.kendall) else f"   Kendall's τ {one.kendall:.2f}"
-        write(figure, f"{one.up}<b>{tau}</b>", x=0, y=top, down=-12, right=-48, color=INK)
+        up = f"{data.metric}, {one.up}<b>{tau}</b>"
+        write(figure, up, x=0, y=top, down=-12, right=-48, color=INK)
         _panel(figure, one, suffix)
     legend_below(figure, area, down=48)
     return bare(figure, area)
@@ -229,6 +249,7 @@ def _panel(figure: go.Figure, one: Pair, suffix: str) -> None:
             x=ends, y=ends, mode="lines", line={"color": MUTED, "width": 1, "dash": "dot"},
             hoverinfo="skip", showlegend=False, **axes,
         )  # fmt: skip
+    named = _named_places(one)
     for sees, (colour, _, symbol) in zip((True, False), SERIES, strict=False):
         own = [place for place, subset in enumerate(one.subsets) if timed(subset) == sees]
         figure.add_scatter(
@@ -236,20 +257,32 @@ def _panel(figure: go.Figure, one: Pair, suffix: str) -> None:
             y=[one.y[place] for place in own],
             text=[one.subsets[place] for place in own],
             mode="markers",
-            marker={"symbol": symbol, "size": 8, "color": colour, "opacity": 0.75},
+            marker={
+                "symbol": symbol,
+                "size": 8,
+                "color": colour,
+                "opacity": 0.75,
+                "line": {"color": INK, "width": [1.2 if place in named else 0 for place in own]},
+            },
             name=f"sees the target's time{TIME_MARK}" if sees else "does not see it",
             legendgroup=str(sees),
             showlegend=suffix == "" and bool(own),
             hovertemplate="%{text}<br>%{x:.4f}, %{y:.4f}<extra></extra>",
             **axes,
         )
-    named = _extremes(one)
     figure.add_scatter(
         x=[one.x[place] for place in named],
         y=[one.y[place] for place in named],
-        text=[f"\u2002{one.subsets[place]}\u2002" for place in named],
-        mode="text",
-        textposition=[_side(one, place, named) for place in named],
+        text=[one.subsets[place] for place in named],
+        mode="markers+text",
+        marker=labels.MARKER,
+        textposition=labels.sides(
+            one.x,
+            one.y,
+            {place: one.subsets[place] for place in named},
+            width=0.86 * (NARROWEST - 78),
+            height=0.8 * PANEL_HEIGHT,
+        ),
         textfont={"size": 11, "color": INK},
         hoverinfo="skip",
         showlegend=False,
@@ -257,32 +290,15 @@ def _panel(figure: go.Figure, one: Pair, suffix: str) -> None:
     )
 
 
-def _extremes(one: Pair) -> list[int]:
+def _named_places(one: Pair) -> list[int]:
     """Return the places worth a name: all of a few, else the ends and the widest disagreements."""
     places = range(len(one.subsets))
-    if len(one.subsets) <= 6:
+    if len(one.subsets) <= _ALL_NAMED:
         return list(places)
     across, up = (stats.rankdata(values) for values in (one.x, one.y))
     apart = sorted(places, key=lambda place: -abs(across[place] - up[place]))[:2]
     ends = [int(np.argmax(one.x)), int(np.argmin(one.x)), int(np.argmax(one.y))]
     return list(dict.fromkeys([*ends, *apart]))
-
-
-def _side(one: Pair, place: int, named: list[int]) -> str:
-    """Write towards the middle, so that no name leaves the plot, and away from a near name."""
-    middle = (min(one.x) + max(one.x)) / 2
-    across = "left" if one.x[place] > middle else "right"
-    near = [
-        other
-        for other in named
-        if other != place
-        and abs(one.x[other] - one.x[place]) < 0.1 * (max(one.x) - min(one.x))
-        and abs(one.y[other] - one.y[place]) < 0.04 * (max(one.y) - min(one.y))
-    ]
-    if not near:
-        return f"middle {across}"
-    above = all((one.y[place], place) > (one.y[other], other) for other in near)
-    return f"{'top' if above else 'bottom'} {across}"
 
 
 def protocol_figures(material: Material) -> list[NamedFigure]:

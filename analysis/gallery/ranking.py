@@ -108,8 +108,9 @@ def ranking_data(of: Board) -> RankingData:
         notes=(
             *of.notes,
             f"Diamond: {best.subset}, best by {measure(SELECTION).title} on validation, test "
-            f"{score(best.mean)}. Bars: interval of each subset's difference from it, drawn around "
-            f"the subset's mean; dashed: its mean. {claim}",
+            f"{score(best.mean)} (dashed). Bars: interval of each subset's difference from it, "
+            "drawn around the subset's mean: one that reaches the dashed line holds zero. "
+            f"{claim}",
             *lucky,
             *uncertainty(of, family=family.size),
         ),
@@ -131,8 +132,10 @@ def draw(data: RankingData) -> go.Figure:
     figure.add_shape(
         type="line", xref="paper", x0=0, x1=1, y0=data.ranked[best].mean,
         y1=data.ranked[best].mean, line={"color": MUTED, "width": 1, "dash": "dash"},
+        layer="below",
     )  # fmt: skip
-    for apart, name in ((True, "differs significantly"), (False, "no significant difference")):
+    names = ((True, "differs from it (Holm)"), (False, "not told apart from it"))
+    for apart, name in names:
         own = [
             (place, one)
             for place, one in enumerate(data.ranked)
@@ -168,9 +171,10 @@ def draw(data: RankingData) -> go.Figure:
         y=[data.ranked[best].mean],
         mode="markers",
         name="best by validation",
+        legendrank=1,
         marker={
             "symbol": "diamond",
-            "size": 11,
+            "size": 11 if len(data.ranked) <= 24 else 8,
             "color": SERIES[1][0],
             "line": {"color": INK, "width": 1},
         },

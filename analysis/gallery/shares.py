@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 
 from analysis.captions import candidates
 from analysis.gallery.board import METRIC
+from analysis.gallery.means import marked
 from analysis.importance import FORESTS, Importance, importance
 from analysis.layout import Area, NamedFigure, bare, file_name, new_drawing
 from analysis.material import Material, NotDrawn
@@ -25,12 +26,15 @@ def notes(group: Group, found: Importance) -> tuple[str, ...]:
     protocol = candidates(found.measure.protocol, group.cells)
     return (
         f"{found.coverage}.",
-        f"Share of the variance of {found.measure.split} {found.measure.title} that a random "
-        f"forest explains by each factor alone and with others (fANOVA), mean of {FORESTS} "
-        f"forests; bars: their standard deviation; {protocol}.",
-        "Each embedding is a factor, in or out. A share says how much a factor moves the metric "
-        "over the declared levels, in which direction and how far it says not; no seeds or users "
-        "are resampled and nothing is tested.",
+        f"{found.measure.split.capitalize()} {found.measure.title}, read at the best validation "
+        f"epoch; {protocol}. Every trial is a row, whatever its seed and hyperparameters (no mode: "
+        "nothing is chosen or averaged first).",
+        f"Share of the rows' variance that a random forest explains by each factor by itself "
+        f"(fANOVA), mean of {FORESTS} forests; {found.together:.0%} belong to factors together. "
+        "Error bars: standard deviation between forests, which says nothing of seeds or users.",
+        "Each embedding (dark) is a factor, in or out. A share says how much a factor moves the "
+        "metric over the declared levels, in which direction and how far it says not; nothing is "
+        "tested.",
     )
 
 
@@ -75,9 +79,9 @@ def draw(found: Importance) -> go.Figure:
         yaxis={
             "tickvals": list(range(len(names))),
             "ticktext": [
-                name.capitalize() if name in EMBEDDINGS else name.replace("_", " ")
-                for name in names
+                marked(name) if name in EMBEDDINGS else name.replace("_", " ") for name in names
             ],
+            "ticksuffix": " ",
             "range": [len(names) - 0.5, -0.5],
             "ticks": "",
         },

@@ -86,6 +86,7 @@ class HeatmapData:
     Attributes:
         dataset: data set of the panel.
         measure: metric column and what it means.
+        protocol: under which candidates, by name.
         held: the level of each factor in `NEVER_AVERAGED` that the study sweeps.
         cells: 8 x 8, `ROWS` by `COLUMNS`.
         n_counted: declared cells with a value; a duplicate has that of the trial it repeats.
@@ -98,6 +99,7 @@ class HeatmapData:
 
     dataset: str
     measure: Measure
+    protocol: str
     held: tuple[tuple[str, str], ...]
     cells: tuple[tuple[HeatmapCell, ...], ...]
     n_counted: int
@@ -150,6 +152,7 @@ def _panel(group: Group, column: Measure, swept_factors: list[str]) -> HeatmapDa
     return HeatmapData(
         dataset=group.dataset,
         measure=column,
+        protocol=own_protocol(column.protocol, declared),
         held=group.held,
         cells=rows,
         n_counted=n_counted,

@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
@@ -19,12 +20,18 @@ from analysis.gallery.subsets import (
 from analysis.hatching import hatch
 from analysis.layout import Area, NamedFigure, bare, escaped, legend_below, new_drawing, write
 from analysis.material import Material
-from analysis.style import INK, PAPER
+from analysis.style import HATCHES, INK, PAPER
 from analysis.tables import Measure, score
 from model.config import EMBEDDINGS
 
 KIND = "subsets"
-AREA = Area(height=424, left=108, right=16, above=64, below=150, spare=36)
+_AREA = Area(height=424, left=108, right=16, above=64, below=150, spare=36)
+
+
+def area_of(states: Sequence[Sequence[str]]) -> Area:
+    """Return the pixels of an 8 x 8 heatmap; room for a legend only where cells are hatched."""
+    hatched = any(state in HATCHES for row in states for state in row)
+    return _AREA if hatched else _AREA._replace(below=96, spare=0)
 
 
 def figures(material: Material) -> list[NamedFigure]:
@@ -45,7 +52,7 @@ def figures(material: Material) -> list[NamedFigure]:
                     title=data.title,
                     caption=(f"{data.coverage}.", *data.notes, *outliers(data)),
                     page=draw(data),
-                    area=AREA,
+                    area=area_of([[cell.state for cell in row] for row in data.cells]),
                     rows=rows,
                     query=query,
                 )
@@ -78,8 +85,9 @@ def draw(data: HeatmapData) -> go.Figure:
     _write_values(figure, data, span)
     outline_untimed(figure)
     label_axes(figure)
-    legend_below(figure, AREA, down=88)
-    return bare(figure, AREA)
+    area = area_of([[cell.state for cell in row] for row in data.cells])
+    legend_below(figure, area, down=88)
+    return bare(figure, area)
 
 
 def _colour(figure: go.Figure, data: HeatmapData, span: Limits) -> None:
@@ -105,7 +113,11 @@ def _colour(figure: go.Figure, data: HeatmapData, span: Limits) -> None:
             "tickvals": ticks,
             "ticktext": [score(tick) for tick in ticks],
             "outlinewidth": 0,
-            "title": {"text": data.measure.title, "side": "top", "font": {"size": 12}},
+            "title": {
+                "text": f"{data.measure.split} {data.measure.title}, {data.protocol}",
+                "side": "top",
+                "font": {"size": 12},
+            },
         },
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from analysis.captions import candidates
-from analysis.gallery.means import coverage, members, subset_means
+from analysis.gallery.means import averaged, coverage, members, subset_means
 from analysis.layout import Area, NamedFigure, bare, file_name, legend_below, new_drawing, write
 from analysis.material import Material, NotDrawn
 from analysis.style import MUTED, SERIES
@@ -60,13 +60,12 @@ def time_unit_data(
     if "tau" not in factors or cells["tau"].nunique() < 2:
         return None
     levels = tuple(sorted(float(tau) for tau in cells["tau"].dropna().unique()))
-    at = {
-        tau: subset_means(
-            group._replace(cells=cells[cells["tau"] == tau]), metric, factors=factors
-        ).table["value"]
+    means = {
+        tau: subset_means(group._replace(cells=cells[cells["tau"] == tau]), metric, factors=factors)
         for tau in levels
     }
-    subsets = list(dict.fromkeys(str(name) for means in at.values() for name in means.index))
+    at = {tau: found.table["value"] for tau, found in means.items()}
+    subsets = list(dict.fromkeys(str(name) for found in at.values() for name in found.index))
     reads = [name for name in subsets if set(members(name)) & set(RELATIVE_EMBEDDINGS)]
     lines = [
         Line(name, tuple(float(at[tau].get(name, math.nan)) for tau in levels)) for name in reads
@@ -77,7 +76,7 @@ def time_unit_data(
     flat = [float(at[levels[0]].get(name, math.nan)) for name in subsets if name not in reads]
     column = measure(metric)
     widest = lines[0]
-    seeds = cells["seed"].nunique()
+    points = max(found.points for found in means.values())
     return TimeUnitData(
         title=f"Sensitivity to the time unit tau on {group.title}",
         levels=levels,
@@ -86,8 +85,7 @@ def time_unit_data(
         notes=(
             coverage(cells, int((cells["counted"] & cells[metric].notna()).sum())),
             f"{column.split.capitalize()} {column.title}, read at the best validation epoch; "
-            f"{candidates(column.protocol, cells)}; mean over {seeds} "
-            f"seed{'s' if seeds > 1 else ''}.",
+            f"{candidates(column.protocol, cells)}; at each tau {averaged(group, points)}.",
             f"Most sensitive: {widest.subset}, whose means differ by {score(widest.reach)}. "
             "Only Sin, Exp and Log read tau; the dotted line is the best subset without them. "
             "Differences are not tested here.",

@@ -85,7 +85,8 @@ def user_groups_data(of: Board, traits: UserTraits) -> UserGroupsData | None:
             "do not prove that two groups are alike.",
             *uncertainty(of._replace(pool=None, pooling=OWN_SEEDS)),
             f"{TIME_MARK} sees the target's time. Thirds by the events before the test target and "
-            "by the days that they span.",
+            "by the days that they span; in brackets users. A trait that all users share is left "
+            "out.",
         ),
     )
 
@@ -153,11 +154,12 @@ def draw(data: UserGroupsData) -> go.Figure:
             f'<span style="color:{colour}">{_GLYPHS[symbol]}</span> {group.label} ({group.n_users})'
             for group, (colour, _, symbol) in zip(groups, SERIES, strict=False)
         )
-        write(figure, f"<b>{trait}</b>", x=0, y=top, down=-33, right=-46, color=INK)
+        title = f"<b>{trait}</b>, gain in test NDCG@10"
+        write(figure, title, x=0, y=top, down=-33, right=-46, color=INK)
         write(figure, key, x=0, y=top, down=-15, right=-46, size=11)
         figure.add_shape(
             type="line", xref=f"x{suffix} domain", yref=f"y{suffix}", x0=0, x1=1, y0=0, y1=0,
-            line={"color": MUTED, "width": 1},
+            line={"color": MUTED, "width": 1}, layer="below",
         )  # fmt: skip
         figure.update_layout(
             {

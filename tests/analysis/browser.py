@@ -26,6 +26,9 @@ SCROLLING = """[...document.querySelectorAll('.scroll')]
   .filter(box => box.scrollWidth > box.clientWidth)
   .map(box => box.querySelector('tr').innerText)"""
 
+NARROWEST = """Math.min(
+  ...[...document.querySelectorAll('.js-plotly-plot')].map(box => box.offsetWidth))"""
+
 PLACE = """(() => {
   const area = document.querySelector('.js-plotly-plot .nsewdrag');
   area.scrollIntoView({block: 'center'});
@@ -48,6 +51,7 @@ class Seen:
     """What one view of a page showed.
 
     `seconds` is from the request to the end of loading, before figures are asked for.
+    `narrowest` is the least width that a figure was laid out in, before it was made smaller.
     `hover` is the text at the place pointed at, `text` what is visible, `scrolling` the texts of
     the first rows of tables that need a scroll bar.
     """
@@ -57,6 +61,7 @@ class Seen:
     complaints: tuple[str, ...]
     figures_drawn: int
     page_width: int
+    narrowest: int
     text: str
     scrolling: tuple[str, ...]
     hover: str
@@ -154,6 +159,7 @@ async def _view(tab, page, width, point_at, complaints, wait_for_figures):
         complaints=tuple(complaints),
         figures_drawn=figures_drawn,
         page_width=page_width,
+        narrowest=await evaluate(NARROWEST),
         text=text,
         scrolling=tuple(scrolling),
         hover=hover,

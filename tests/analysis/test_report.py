@@ -280,6 +280,8 @@ def test_the_report_opens_on_phone_and_desktop_and_tells_why_a_cell_is_empty(pag
         assert seen.page_width <= seen.width
         assert "Day+Sin" in seen.hover
         assert "diverged: the loss is nan at epoch 3" in seen.hover
+        # On the phone figures are not squeezed but made smaller, and still tell what is pointed at.
+        assert seen.narrowest >= 420
     assert [seen.width for seen in views] == [390, 1280]
     # At the width of a desk every column of a study with two seeds is in sight.
     assert views[1].scrolling == ()

@@ -37,9 +37,12 @@ def test_arms_are_means_over_seeds_with_a_front_for_each_cost():
     assert {arm.name: arm.cost for arm in seconds.arms} == {"Pos": (10 + 30) / 2, "Log": 50}
     assert [seconds.arms[place].name for place in seconds.front] == ["Pos", "Log"]
     assert [parameters.arms[place].name for place in parameters.front] == ["Log"]
-    assert "Front by seconds: 1 Pos; 2 Log." in data.notes
-    assert "Front by parameters: 1 Log." in data.notes
-    assert len(draw(data).data) == 2 * 3
+    # A digit beside the axis would read as one more of its tick labels.
+    assert "Front by seconds: A Pos; B Log." in data.notes
+    assert "Front by parameters: C Log." in data.notes
+    written = [t.text for t in draw(data).data if t.mode == "text"]
+    assert [[text[3] for text in texts] for texts in written] == [["A", "B"], ["C"]]
+    assert "no mode: no hyperparameter point is chosen or averaged" in " ".join(data.notes)
 
 
 def test_a_long_front_names_its_ends_and_largest_steps():

@@ -53,6 +53,22 @@ def test_the_protocols_of_the_same_trials_are_compared():
     assert one.x == pytest.approx((0.1, 0.2, 0.3))
 
 
+def test_axes_name_metric_and_protocol_and_the_caption_says_what_each_protocol_ranks():
+    results, cells = study(
+        [{"embeddings": s, "value": v} for s, v in (("Pos", 0.1), ("Log", 0.2), ("Day", 0.3))]
+    )
+    results["test_full_ndcg@10"] = [0.3, 0.2, 0.1]
+    group, factors = group_of(results, cells)
+    data = protocols_data(group, factors=factors)
+    figure = draw(data)
+    assert figure.layout.xaxis.title.text == "test NDCG@10, popular-100"
+    assert figure.layout.annotations[0].text.startswith("test NDCG@10, full")
+    assert (
+        "Candidates: popular-100 (up to 100 negatives per user, by popularity); full (all items "
+        "except those the user already had)."
+    ) in data.notes
+
+
 def test_a_study_that_sweeps_the_protocol_compares_all_of_them():
     results, cells = study(
         [
@@ -83,8 +99,8 @@ def test_withholding_the_targets_time_is_said_with_its_range():
     }  # fmt: skip
     # (.25 - .30 + .28 - .30) / 2 = -.035
     assert (
-        "changes the mean over the 2 subsets that see it by -0.035 (from -0.050 to -0.020)."
-        in " ".join(data.notes)
+        "changes the mean over the 2 subsets that see it by -0.035 NDCG@10 "
+        "(from -0.050 to -0.020)." in " ".join(data.notes)
     )
 
 
@@ -109,7 +125,8 @@ def test_names_of_near_points_stand_apart():
         p_value=1.0,
         same_scale=False,
     )
-    figure = draw(PairsData(title="t", pairs=(near,), notes=()))
-    names = next(trace for trace in figure.data if trace.mode == "text")
-    sides = dict(zip((text.strip() for text in names.text), names.textposition, strict=True))
-    assert sides == {"none": "top right", "Day": "bottom right", "Log": "middle left"}
+    figure = draw(PairsData(title="t", metric="m", pairs=(near,), notes=()))
+    names = next(trace for trace in figure.data if trace.mode == "markers+text")
+    found = dict(zip(names.text, names.textposition, strict=True))
+    # To their right both would stand on one line.
+    assert found == {"none": "top right", "Day": "middle right", "Log": "middle left"}
