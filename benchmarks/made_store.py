@@ -76,10 +76,10 @@ def fill(url: str, study: str, *, epochs: int = 15, gaps: bool = True) -> int:
         path = Path(folder, "studies.yaml")
         path.write_text(STUDIES)
         file = load_studies(path)
-    what = plan(study_named(file, study), file)
+        what = plan(study_named(file, study), file)
+        configs = {trial.dataset: trial.config().dataset for trial in what.trials.values()}
+        data = {name: load_prepared(config, Path(folder)) for name, config in configs.items()}
     machine = environment(device="cpu", threads=1, node="made")
-    configs = {trial.dataset: trial.config().dataset for trial in what.trials.values()}
-    data = {name: load_prepared(config, Path()) for name, config in configs.items()}
     difficulty = {
         name: np.random.default_rng(7).normal(0, 1.3, prepared.n_users)
         for name, prepared in data.items()

@@ -18,8 +18,9 @@ def data_list_command() -> None:
     """List the data sets that can be fetched, and which are here."""
     from rich.table import Table  # noqa: PLC0415
 
+    from model.data.array_cache import size  # noqa: PLC0415
     from model.data.catalogue import CATALOGUE  # noqa: PLC0415
-    from model.data.sources import data_folder, stored  # noqa: PLC0415
+    from model.data.sources import PREPARED, data_folder, stored  # noqa: PLC0415
 
     folder = data_folder(os.environ)
     here = set(stored(folder))
@@ -29,6 +30,11 @@ def data_list_command() -> None:
         table.add_row(name, "yes" if name in here else "no", known.title if known else "imported")
     out().print(table)
     out().print(f"folder: {folder}", markup=False)
+    if kept := size(folder / PREPARED):
+        out().print(
+            f"prepared arrays: {kept / 1e6:,.1f} MB in {folder / PREPARED}, which can be deleted",
+            markup=False,
+        )
 
 
 @data_app.command("fetch")

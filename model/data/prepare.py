@@ -7,7 +7,7 @@ time zone, locale or hash seed.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,22 @@ from numpy.typing import NDArray
 
 from model.config import DatasetConfig
 from model.data import sources, synthetic
+from model.data.array_cache import Arrays, mapped
 from model.data.interactions import Interactions, content_sha256
 from model.data.negatives import popular_negatives, uniform_negatives
 from model.errors import RequestError
 
 VERSION = 1
 """Raised when the same rows and options give other arrays; negatives and their seed included."""
+
+MAKERS = tuple(
+    Path(__file__).with_name(f"{module}.py")
+    for module in ("prepare", "negatives", "synthetic", "interactions")
+)
+"""The code that arrays depend on."""
+
+_FLAT = ("items", "timestamps", "days", "offsets", "popularity", "user_ids", "item_ids")
+_NEGATIVES = "negatives."
 
 _SECONDS_PER_DAY = 86_400
 _INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
@@ -66,12 +76,24 @@ class PreparedData:
 def load_prepared(config: DatasetConfig, folder: Path) -> PreparedData:
     """Generate a declared synthetic data set, or load a stored one from `folder`, and prepare it.
 
+    What was prepared is kept in `folder`, and is mapped, not copied, when it is asked for again.
+
     Raises:
         RequestError: nothing of that name is stored, or too little is left of it.
     """
     if config.synthetic is not None:
-        return prepare(synthetic.generate(config.synthetic), config)
-    return prepare(sources.load(config.name, folder), config)
+        source = config.synthetic.model_dump_json()
+    else:
+        with sources.stored_file(config.name, folder).open("rb") as file:
+            source = hashlib.file_digest(file, "sha256").hexdigest()
+
+    def build() -> Arrays:
+        if config.synthetic is not None:
+            return _arrays(prepare(synthetic.generate(config.synthetic), config))
+        return _arrays(prepare(sources.load(config.name, folder), config))
+
+    entry = folder / sources.PREPARED / cache_key(source, config)
+    return _prepared(mapped(entry, build), name=config.name)
 
 
 def prepare(interactions: Interactions, config: DatasetConfig) -> PreparedData:
@@ -173,6 +195,48 @@ def _fingerprint(interactions: Interactions, config: DatasetConfig) -> str:
         "version": VERSION,
     }
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def cache_key(source: str, config: DatasetConfig, *, makers: Sequence[Path] = MAKERS) -> str:
+    """Hash what the arrays depend on, as the fingerprint does, without reading any rows.
+
+    The code that makes them is part of it: whoever changes that sees no old arrays, even before
+    `VERSION` is raised.
+    """
+    value = {
+        "source": source,
+        "options": config.model_dump(mode="json", exclude={"name", "synthetic"}),
+        "version": VERSION,
+        "code": [maker.read_text(encoding="utf-8") for maker in makers],
+    }
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _arrays(data: PreparedData) -> Arrays:
+    """Return all there is to keep, each an array."""
+    return {
+        "fingerprint": np.array([data.fingerprint]),
+        "n_days": np.array([data.n_days]),
+        **{name: getattr(data, name) for name in _FLAT},
+        **{f"{_NEGATIVES}{name}": drawn for name, drawn in data.negatives.items()},
+    }
+
+
+def _prepared(arrays: Arrays, *, name: str) -> PreparedData:
+    """Undo `_arrays`."""
+    return PreparedData(
+        name=name,
+        fingerprint=str(arrays["fingerprint"][0]),
+        n_users=len(arrays["user_ids"]),
+        n_items=len(arrays["item_ids"]),
+        n_days=int(arrays["n_days"][0]),
+        **{field: arrays[field] for field in _FLAT},
+        negatives={
+            field.removeprefix(_NEGATIVES): drawn
+            for field, drawn in arrays.items()
+            if field.startswith(_NEGATIVES)
+        },
+    )
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

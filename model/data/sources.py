@@ -25,6 +25,9 @@ from model.data.formats import Policy, read_file, silently
 from model.data.interactions import Interactions, content_sha256
 from model.errors import RequestError
 
+PREPARED = "prepared"
+"""The folder, beside the data sets, of the arrays that they were prepared into."""
+
 _FILE = "interactions.parquet"
 
 
@@ -133,26 +136,33 @@ def import_file(
     return file
 
 
+def stored_file(name: str, folder: Path) -> Path:
+    """Return the file that keeps data set `name`.
+
+    Raises:
+        RequestError: nothing is stored under that name.
+    """
+    file = folder / name / _FILE
+    if not file.exists():
+        raise RequestError(
+            f"data set {name} must be in the data folder, got none in {folder}; use: {_bring(name)}"
+        )
+    return file
+
+
 def load(name: str, folder: Path) -> Interactions:
     """Return the rows stored under `name`.
 
     Raises:
         RequestError: nothing is stored under that name, or it cannot be read.
     """
-    file = folder / name / _FILE
-    bring = f"meantime data import PATH --as {name}"
-    if name in CATALOGUE:
-        bring = f"meantime data fetch {name}, or: {bring}"
-    if not file.exists():
-        raise RequestError(
-            f"data set {name} must be in the data folder, got none in {folder}; use: {bring}"
-        )
+    file = stored_file(name, folder)
     try:
         # As codes of distinct ids: a text for every row would fill the memory.
         table = pq.read_table(file, read_dictionary=["user", "item"])
     except (OSError, pa.ArrowInvalid) as error:
         raise RequestError(
-            f"a stored data set must be readable, got {file} ({error}); use: {bring}"
+            f"a stored data set must be readable, got {file} ({error}); use: {_bring(name)}"
         ) from error
     return Interactions(
         users=_texts(table["user"]),
@@ -160,6 +170,11 @@ def load(name: str, folder: Path) -> Interactions:
         timestamps=table["timestamp"].to_numpy(),
         ratings=table["rating"].to_numpy() if "rating" in table.column_names else None,
     )
+
+
+def _bring(name: str) -> str:
+    local = f"meantime data import PATH --as {name}"
+    return f"meantime data fetch {name}, or: {local}" if name in CATALOGUE else local
 
 
 def _texts(column: pa.ChunkedArray) -> NDArray[np.object_]:
@@ -190,10 +205,10 @@ def _verify(interactions: Interactions, known: KnownDataset) -> None:
 @contextmanager
 def _held(folder: Path, name: str) -> Iterator[Path]:
     """Yield the file that keeps `name`, its folder made, while no one else writes it."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name == PREPARED:
         raise RequestError(
-            f"a data set's name must be letters, digits, '.', '_' and '-', got {name!r}; "
-            "choose such a name"
+            f"a data set's name must be letters, digits, '.', '_' and '-', and not {PREPARED}, "
+            f"got {name!r}; choose such a name"
         )
     try:
         (folder / name).mkdir(parents=True, exist_ok=True)

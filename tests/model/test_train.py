@@ -353,30 +353,32 @@ def test_bfloat16_keeps_weights_and_gradients_in_float32_and_moves_them_little(u
 FRESH = """
     import hashlib
     import sys
+    from pathlib import Path
 
-    from model.config import DatasetConfig, SyntheticConfig, TrialConfig
+    from model.config import TrialConfig
     from model.data.prepare import load_prepared
     from model.train import train
 
     config = TrialConfig.model_validate_json(sys.stdin.read())
-    result = train(config, load_prepared(config.dataset, None), report=lambda report: None)
+    data = load_prepared(config.dataset, Path(sys.argv[1]))
+    result = train(config, data, report=lambda report: None)
     print(hashlib.sha256(b"".join(r.greater.tobytes() for r in result.ranks)).hexdigest())
 """
 
 
-def test_a_fresh_process_gives_the_same_ranks_as_a_reused_one():
+def test_a_fresh_process_gives_the_same_ranks_as_a_reused_one(tmp_path):
     recipe = SyntheticConfig(recipe="planted-order", users=60, items=20, events=10)
     config = config_of(("day", "sin")).model_copy(
         update={"dataset": DatasetConfig(name="fresh", synthetic=recipe)}
     )
-    program = [sys.executable, "-c", textwrap.dedent(FRESH)]
+    program = [sys.executable, "-c", textwrap.dedent(FRESH), tmp_path]
     found = [
         subprocess.run(
             program, input=config.model_dump_json(), capture_output=True, check=True, text=True
         ).stdout
         for _ in range(2)
     ]
-    data = load_prepared(config.dataset, None)
+    data = load_prepared(config.dataset, tmp_path)
     train(config_of(("log",)), data, report=lambda _: None)  # this process is not fresh
     here = train(config, data, report=lambda _: None)
     digest = hashlib.sha256(b"".join(r.greater.tobytes() for r in here.ranks)).hexdigest()

@@ -1,6 +1,8 @@
 import pytest
 from typer.testing import CliRunner
 
+from model.config import DatasetConfig
+from model.data.prepare import load_prepared
 from model.data.sources import load
 from model.errors import RequestError
 from study.data_cli import data_app
@@ -50,3 +52,12 @@ def test_a_faulty_file_imports_nothing(run, tmp_path):
     with pytest.raises(RequestError, match="got 1 faulty of 2"):
         run("a.csv", f"user,item,timestamp\nu,a,{T}\nu,a,x\n")
     assert not (tmp_path / "data").exists()
+
+
+def test_the_list_says_where_prepared_arrays_are_and_that_they_may_go(run, tmp_path):
+    listed = CliRunner().invoke(data_app, ["list"]).stdout
+    assert "prepared arrays" not in listed
+    run("a.csv", "user,item,timestamp\n" + f"u,a,{T}\nu,b,{T}\n" * 5)
+    load_prepared(DatasetConfig(name="mine"), tmp_path / "data")
+    listed = " ".join(CliRunner().invoke(data_app, ["list"]).stdout.split())
+    assert f"MB in {tmp_path / 'data' / 'prepared'}, which can be deleted" in listed

@@ -1,5 +1,6 @@
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from model.config import DatasetConfig, SyntheticConfig
 from model.data import sources
 from model.data.columns import Columns
-from model.data.prepare import VERSION, load_prepared, prepare
+from model.data.prepare import MAKERS, VERSION, cache_key, load_prepared, prepare
 from model.data.synthetic import generate
 from model.errors import RequestError
 
@@ -189,17 +190,18 @@ def test_other_arrays_need_another_version(interactions_of):
     ]
 
 
-def test_preparation_depends_on_neither_time_zone_nor_hash_seed():
+def test_preparation_depends_on_neither_time_zone_nor_hash_seed(tmp_path):
     script = (
-        "import hashlib; from model.config import *; from model.data.prepare import load_prepared;"
+        "import hashlib, sys; from pathlib import Path; from model.config import *;"
+        "from model.data.prepare import load_prepared;"
         "c = DatasetConfig(name='s', synthetic=SyntheticConfig(recipe='planted-order', users=20));"
-        "d = load_prepared(c, None);"
+        "d = load_prepared(c, Path(sys.argv[1]));"
         "print(d.fingerprint, *(hashlib.sha256(a.tobytes()).hexdigest() for a in"
         " (d.items, d.timestamps, d.days, d.offsets, d.negatives['popular-100'])))"
     )
     printed = [
         subprocess.run(
-            [sys.executable, "-W", "error", "-c", script],
+            [sys.executable, "-W", "error", "-c", script, tmp_path / seed],
             env=os.environ | {"TZ": zone, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
@@ -216,15 +218,115 @@ def test_a_declared_synthetic_data_set_is_generated_not_loaded(tmp_path):
     declared = DatasetConfig(name="planted", synthetic=synthetic)
     data = load_prepared(declared, tmp_path)
     assert data.fingerprint == prepare(generate(synthetic), declared).fingerprint
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["prepared"]
 
 
+@pytest.fixture
+def imported(tmp_path):
+    """Import a small data set as `mine`, and return a function that imports other rows."""
+
+    def build(times=(881250949, 881250950)):
+        file = tmp_path / "mine.csv"
+        rows = "".join(f"u,{item},{t}\n" for item, t in zip("ab", times, strict=True))
+        file.write_text("user,item,timestamp\n" + rows * 5)
+        sources.import_file(file, name="mine", folder=tmp_path / "data", columns=Columns())
+
+    build()
+    return build
+
+
+@pytest.mark.usefixtures("imported")
 def test_any_other_data_set_is_loaded_from_the_folder(tmp_path):
-    file = tmp_path / "mine.csv"
-    file.write_text("user,item,timestamp\n" + "u,a,881250949\nu,b,881250950\n" * 5)
-    sources.import_file(file, name="mine", folder=tmp_path / "data", columns=Columns())
     data = load_prepared(DatasetConfig(name="mine"), tmp_path / "data")
     assert (data.name, data.n_items, data.offsets.tolist()) == ("mine", 2, [0, 10])
+
+
+@pytest.mark.usefixtures("imported")
+def test_what_is_kept_is_what_was_prepared(tmp_path):
+    declared = DatasetConfig(name="mine")
+    made = prepare(sources.load("mine", tmp_path / "data"), declared)
+    for data in [load_prepared(declared, tmp_path / "data") for _ in range(2)]:
+        for field in fields(data):
+            kept, expected = getattr(data, field.name), getattr(made, field.name)
+            if field.name == "negatives":
+                assert list(kept) == list(expected) == ["popular-100", "uniform-100"]
+                assert all(np.array_equal(kept[name], expected[name]) for name in kept)
+            elif isinstance(expected, np.ndarray):
+                assert kept.dtype == expected.dtype
+                assert kept.tolist() == expected.tolist()
+                assert not kept.flags.writeable
+            else:
+                assert (type(kept), kept) == (type(expected), expected)
+    assert len(list((tmp_path / "data" / "prepared").glob("*/items.npy"))) == 1
+
+
+def test_other_rows_or_options_are_prepared_anew(imported, tmp_path):
+    folder = tmp_path / "data"
+    configs = [
+        DatasetConfig(name="mine"),
+        DatasetConfig(name="mine", core="iterate"),
+        DatasetConfig(name="mine", min_interactions=3),
+    ]
+    found = {load_prepared(config, folder).fingerprint for config in configs}
+    imported(times=(881250949, 881250949))
+    found |= {load_prepared(config, folder).fingerprint for config in configs}
+    assert len(found) == len(list((folder / "prepared").glob("*/items.npy"))) == 6
+
+
+def test_a_recipe_and_its_sizes_are_prepared_apart(tmp_path):
+    declared = [
+        SyntheticConfig(recipe="planted-order", users=20),
+        SyntheticConfig(recipe="planted-order", users=21),
+        SyntheticConfig(recipe="planted-none", users=20),
+    ]
+    prints = {
+        load_prepared(DatasetConfig(name="s", synthetic=config), tmp_path).fingerprint
+        for config in declared
+    }
+    assert len(prints) == 3
+
+
+def test_one_preparation_serves_every_name_of_a_recipe(tmp_path):
+    synthetic = SyntheticConfig(recipe="planted-order", users=20)
+    found = [
+        load_prepared(DatasetConfig(name=name, synthetic=synthetic), tmp_path) for name in "ab"
+    ]
+    assert [data.name for data in found] == ["a", "b"]
+    assert len(list((tmp_path / "prepared").glob("*/items.npy"))) == 1
+
+
+def test_changed_code_prepares_anew(tmp_path):
+    declared = DatasetConfig(name="mine")
+    keys = []
+    for text in ("x = 1", "x = 2"):
+        (tmp_path / "maker.py").write_text(text)
+        keys.append(cache_key("rows", declared, makers=[tmp_path / "maker.py"]))
+    assert keys[0] != keys[1]
+    assert [path.stem for path in MAKERS] == ["prepare", "negatives", "synthetic", "interactions"]
+
+
+@pytest.mark.usefixtures("imported")
+def test_a_deleted_cache_is_prepared_again(tmp_path):
+    declared = DatasetConfig(name="mine")
+    before = load_prepared(declared, tmp_path / "data").fingerprint
+    shutil.rmtree(tmp_path / "data" / "prepared")
+    assert load_prepared(declared, tmp_path / "data").fingerprint == before
+
+
+@pytest.mark.usefixtures("imported")
+def test_a_removed_data_set_is_missed_though_its_preparation_is_there(tmp_path):
+    load_prepared(DatasetConfig(name="mine"), tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "mine")
+    with pytest.raises(RequestError, match="data set mine must be in the data folder"):
+        load_prepared(DatasetConfig(name="mine"), tmp_path / "data")
+
+
+@pytest.mark.usefixtures("imported")
+def test_arrays_leave_the_process_without_a_copy_in_between(tmp_path):
+    data = load_prepared(DatasetConfig(name="mine"), tmp_path / "data")
+    apart = []
+    pickle.dumps(data, protocol=5, buffer_callback=apart.append)
+    assert len(apart) == 9  # as Ray shares them: seven flat arrays and two of negatives
 
 
 def test_prepared_data_survives_pickling(interactions_of):

@@ -99,7 +99,7 @@ def test_other_content_is_not_stored_under_a_name_of_the_catalogue(file, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {"mine.csv"}
 
 
-@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a b", ".hidden"])
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a b", ".hidden", "prepared"])
 def test_a_name_that_is_no_folder_name_is_refused(file, tmp_path, name):
     with pytest.raises(RequestError, match="name must be letters, digits"):
         import_file(file, name=name, folder=tmp_path / "data", columns=Columns())
