@@ -15,7 +15,6 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine, and_, case, delete, exists, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import DeclarativeBase
 
 from model.config import DatasetConfig
 from model.data.prepare import PreparedData
@@ -23,6 +22,7 @@ from model.results import SELECTED_BY, EpochReport, MetricValue, TrialResult
 from study import engine as database
 from study.cells import Cell
 from study.execute import Failure
+from study.inserts import add
 from study.plan import Plan
 from study.provenance import Environment
 from study.rows import (
@@ -201,7 +201,7 @@ class Store:
 
     def _send_epochs(self, connection: Connection) -> None:
         rows, self._epochs = self._epochs, []
-        self._add(connection, EpochMetricRow, rows)
+        add(connection, EpochMetricRow, rows)
 
     def renew_claim(self) -> None:
         """Take the launch lock again where a server has lost it by starting anew.
@@ -217,7 +217,7 @@ class Store:
     def record_dataset(self, data: PreparedData, config: DatasetConfig) -> None:
         """Make a prepared data set known; results refer to it by its fingerprint."""
         with self._writing() as connection:
-            self._add(connection, DatasetRow, [dataset_row(data, config)])
+            add(connection, DatasetRow, [dataset_row(data, config)])
 
     def record_plan(self, plan: Plan) -> None:
         """Replace what the study declares, and add the trials that are new.
@@ -242,9 +242,9 @@ class Store:
                 study,
             )
             connection.execute(delete(CellRow).where(CellRow.study == plan.study.name))
-            self._add(connection, TrialRow, [trial_row(trial) for trial in plan.trials.values()])
+            add(connection, TrialRow, [trial_row(trial) for trial in plan.trials.values()])
             rows = [cell_row(cell, plan.study.name, others=others) for cell in plan.cells]
-            self._add(connection, CellRow, rows)
+            add(connection, CellRow, rows)
             connection.execute(
                 delete(TrialRow).where(
                     TrialRow.attempts == 0, ~exists().where(CellRow.trial == TrialRow.id)
@@ -263,8 +263,8 @@ class Store:
                     CellRow.study == study, CellRow.number.in_([cell.index for cell in cells])
                 )
             )
-            self._add(connection, TrialRow, [trial_row(trial) for trial in trials])
-            self._add(connection, CellRow, rows)
+            add(connection, TrialRow, [trial_row(trial) for trial in trials])
+            add(connection, CellRow, rows)
 
     def trials_of(self, study: str) -> list[str]:
         """Return the ids of the trials that answer a study's cells as last recorded."""
@@ -466,7 +466,7 @@ class Store:
             if number is None:
                 raise RuntimeError(f"only a pending trial can be begun, and {trial_id} is not")
             if environment is not None:
-                self._add(connection, EnvironmentRow, [environment_row(environment)])
+                add(connection, EnvironmentRow, [environment_row(environment)])
             attempt = {
                 "trial": trial_id,
                 "number": number,
@@ -475,7 +475,7 @@ class Store:
                 "environment": None if environment is None else environment.id,
                 "fingerprint": fingerprint,
             }
-            self._add(connection, AttemptRow, [attempt])
+            add(connection, AttemptRow, [attempt])
             return int(number)
 
     def open_attempt(self, trial_id: str) -> int | None:
@@ -522,7 +522,7 @@ class Store:
             self._epochs += rows
             return
         with self._writing() as connection:
-            self._add(connection, EpochMetricRow, rows)
+            add(connection, EpochMetricRow, rows)
 
     def complete(
         self, trial_id: str, attempt: int, result: TrialResult, *, fingerprint: str
@@ -667,23 +667,13 @@ class Store:
         fingerprint: str,
     ) -> None:
         row = result_row(trial_id, attempt, result, fingerprint=fingerprint)
-        self._add(connection, ResultRow, [row])
-        self._add(
+        add(connection, ResultRow, [row])
+        add(
             connection,
             EpochMetricRow,
             metric_rows(trial_id, attempt, epoch=result.best_epoch, metrics=result.metrics),
         )
-        self._add(connection, RankRow, rank_rows(trial_id, attempt, result.ranks))
-
-    def _add(
-        self,
-        connection: Connection,
-        table: type[DeclarativeBase],
-        rows: list[Row],
-    ) -> None:
-        """Insert rows; one whose key is there already is left as it is."""
-        if rows:  # without any, SQLAlchemy would insert one row of defaults
-            connection.execute(self._insert(table).on_conflict_do_nothing(), rows)
+        add(connection, RankRow, rank_rows(trial_id, attempt, result.ranks))
 
 
 def _others(plan: Plan) -> list[str]:
