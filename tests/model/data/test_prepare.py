@@ -190,27 +190,42 @@ def test_other_arrays_need_another_version(interactions_of):
     ]
 
 
+CHILD = """
+import hashlib, sys
+from pathlib import Path
+
+from model.config import DatasetConfig, SyntheticConfig
+from model.data.columns import Columns
+from model.data.formats import read_file
+from model.data.prepare import load_prepared
+
+folder = Path(sys.argv[1])
+config = DatasetConfig(name="s", synthetic=SyntheticConfig(recipe="planted-order", users=20))
+data = load_prepared(config, folder)
+arrays = (data.items, data.timestamps, data.days, data.offsets, data.negatives["popular-100"])
+print(data.fingerprint, *(hashlib.sha256(array.tobytes()).hexdigest() for array in arrays))
+(folder / "a.csv").write_text("user,item,timestamp\\nu,a,2014-07-23T12:30:00\\nu,a,2014-07-23\\n")
+print(*read_file(folder / "a.csv", Columns(), say=print).timestamps)
+"""
+
+
 def test_preparation_depends_on_neither_time_zone_nor_hash_seed(tmp_path):
-    script = (
-        "import hashlib, sys; from pathlib import Path; from model.config import *;"
-        "from model.data.prepare import load_prepared;"
-        "c = DatasetConfig(name='s', synthetic=SyntheticConfig(recipe='planted-order', users=20));"
-        "d = load_prepared(c, Path(sys.argv[1]));"
-        "print(d.fingerprint, *(hashlib.sha256(a.tobytes()).hexdigest() for a in"
-        " (d.items, d.timestamps, d.days, d.offsets, d.negatives['popular-100'])))"
-    )
-    printed = [
-        subprocess.run(
-            [sys.executable, "-W", "error", "-c", script, tmp_path / seed],
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", CHILD, tmp_path / seed],
             env=os.environ | {"TZ": zone, "PYTHONHASHSEED": seed},
-            capture_output=True,
+            stdout=subprocess.PIPE,
             text=True,
-            check=True,
-        ).stdout
+        )
         for zone, seed in [("Asia/Seoul", "1"), ("America/Los_Angeles", "2")]
     ]
+    printed = [child.communicate()[0].splitlines() for child in children]
+    assert [child.returncode for child in children] == [0, 0]
     assert printed[0] == printed[1]
-    assert len(printed[0].split()) == 6
+    prepared, said, seconds = printed[0]
+    assert len(prepared.split()) == 6
+    assert said == "times of a.csv are ISO dates (found): 2014-07-23 to 2014-07-23, UTC"
+    assert seconds == "1406118600 1406073600"
 
 
 def test_a_declared_synthetic_data_set_is_generated_not_loaded(tmp_path):

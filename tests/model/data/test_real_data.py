@@ -1,6 +1,8 @@
 """The published data sets, where a folder holds them (MEANTIME_TEST_DATA)."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,8 @@ from model.data.catalogue import CATALOGUE
 from model.data.columns import Columns
 from model.data.formats import read_file
 from model.data.interactions import content_sha256
-from model.data.prepare import load_prepared, prepare
-from model.data.sources import import_file, load
+from model.data.prepare import load_prepared
+from model.data.sources import import_file, stored
 from model.parts import LIMITS, parts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,28 +29,109 @@ def folder():
     return path
 
 
+@pytest.fixture(scope="module")
+def prepared(folder, tmp_path_factory):
+    """Import a file and prepare it; once, whoever asks."""
+    kept = tmp_path_factory.mktemp("data")
+
+    def build(file, name):
+        if name not in stored(kept):
+            import_file(folder / file, name=name, folder=kept, columns=Columns())
+        return load_prepared(DatasetConfig(name=name), kept)
+
+    return build
+
+
 @pytest.mark.parametrize(
-    ("file", "name", "rows", "users", "items"),
+    ("file", "rows", "users", "items"),
     [
-        ("ml-100k.zip", "ml-100k", 100_000, 943, 1_349),
+        ("ml-100k.zip", 100_000, 943, 1_682),
+        ("ml-1m.zip", 1_000_209, 6_040, 3_706),
+        ("beauty-5core.csv.gz", 198_502, 22_363, 12_101),
+        ("games-5core-partial.csv.gz", 183_174, 24_303, 10_639),
+    ],
+)
+def test_published_files_are_read_with_their_known_counts(folder, file, rows, users, items):
+    said = []
+    found = read_file(folder / file, Columns(), say=said.append)
+    assert (len(found), len(set(found.users)), len(set(found.items))) == (rows, users, items)
+    assert " are seconds (found): " in said[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "users", "items", "fingerprint"),
+    [
+        ("ml-100k.zip", "ml-100k", 943, 1_349, "612d63c5e3f3"),
         pytest.param(
-            "beauty-5core.csv.gz", "beauty-5core", 198_502, 22_363, 12_101, marks=pytest.mark.slow
+            *("beauty-5core.csv.gz", "beauty-5core", 22_363, 12_101, "839b222a22b4"),
+            marks=pytest.mark.slow,
         ),
-        ("games-5core-partial.csv.gz", "games-partial", 183_174, 12_069, 9_068),
-        pytest.param("ml-1m.zip", "ml-1m", 1_000_209, 6_040, 3_416, marks=pytest.mark.slow),
+        ("games-5core-partial.csv.gz", "games-partial", 12_069, 9_068, "92eb5d63adec"),
+        pytest.param("ml-1m.zip", "ml-1m", 6_040, 3_416, "7a7b2a420030", marks=pytest.mark.slow),
     ],
 )
 def test_published_files_import_and_prepare_to_their_known_sizes(
-    folder, tmp_path, file, name, rows, users, items
+    prepared, file, name, users, items, fingerprint
 ):
-    import_file(folder / file, name=name, folder=tmp_path, columns=Columns())
-    assert len(load(name, tmp_path)) == rows
-    data = load_prepared(DatasetConfig(name=name), tmp_path)
+    data = prepared(file, name)
     assert (data.n_users, data.n_items) == (users, items)
+    # Another one needs another VERSION.
+    assert data.fingerprint[:12] == fingerprint
     negatives = data.negatives["popular-100"]
     assert negatives.min() >= 1
-    assert all(len(set(drawn)) == 100 for drawn in negatives.tolist())
+    assert (np.diff(np.sort(negatives, axis=1), axis=1) > 0).all()
     assert np.diff(data.offsets).min() >= 5
+
+
+CHILD = """
+import hashlib, sys
+from pathlib import Path
+
+from model.config import DatasetConfig
+from model.data.columns import Columns
+from model.data.prepare import load_prepared
+from model.data.sources import import_file, stored
+
+file, own, shared = map(Path, sys.argv[1:])
+import_file(file, name="ml-100k", folder=own, columns=Columns())
+config = DatasetConfig(name="ml-100k")
+print("ready", flush=True)
+sys.stdin.readline()
+for folder in (shared, own):
+    data = load_prepared(config, folder)
+    arrays = [data.items, data.timestamps, data.days, data.offsets, data.popularity]
+    arrays += [data.user_ids, data.item_ids, *data.negatives.values()]
+    digests = [hashlib.sha256(array.tobytes()).hexdigest() for array in arrays]
+    print(data.fingerprint, data.n_days, *digests, flush=True)
+"""
+
+
+def test_two_processes_at_once_prepare_the_same_under_any_zone_and_hash_seed(folder, tmp_path):
+    import_file(
+        folder / "ml-100k.zip", name="ml-100k", folder=tmp_path / "shared", columns=Columns()
+    )
+    command = [sys.executable, "-c", CHILD, folder / "ml-100k.zip"]
+    children = [
+        subprocess.Popen(
+            [*command, tmp_path / f"own-{seed}", tmp_path / "shared"],
+            env=os.environ | {"TZ": zone, "PYTHONHASHSEED": seed},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for zone, seed in [("Asia/Seoul", "1"), ("America/Los_Angeles", "2")]
+    ]
+    for child in children:
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    found = {line for child in children for line in child.communicate()[0].splitlines()}
+    assert len(found) == 1
+    assert len(found.pop().split()) == 2 + 9
+    assert [path.name for path in (tmp_path / "shared" / "prepared").glob("*[!k]")] == [
+        path.name for path in (tmp_path / "own-1" / "prepared").glob("*[!k]")
+    ]
 
 
 def test_the_official_ml_100k_file_is_what_the_catalogue_expects(folder):
@@ -56,8 +139,8 @@ def test_the_official_ml_100k_file_is_what_the_catalogue_expects(folder):
     assert content_sha256(rows) == CATALOGUE["ml-100k"].expected
 
 
-def test_windows_of_50_cover_58_percent_of_ml_100ks_training_events(folder):
-    data = prepare(read_file(folder / "ml-100k.zip", Columns()), DatasetConfig(name="ml-100k"))
+def test_windows_of_50_cover_58_percent_of_ml_100ks_training_events(prepared):
+    data = prepared("ml-100k.zip", "ml-100k")
     cut = windows(data, max_len=50, train_window=100)
     assert (cut.ends - cut.starts).sum() / (len(data.items) - 2 * data.n_users) == pytest.approx(
         0.58, abs=0.005
@@ -65,11 +148,8 @@ def test_windows_of_50_cover_58_percent_of_ml_100ks_training_events(folder):
 
 
 @pytest.mark.slow
-def test_parts_take_most_of_the_padding_out_of_beauty_s_batches(folder, tmp_path):
-    import_file(
-        folder / "beauty-5core.csv.gz", name="beauty-5core", folder=tmp_path, columns=Columns()
-    )
-    data = load_prepared(DatasetConfig(name="beauty-5core"), tmp_path)
+def test_parts_take_most_of_the_padding_out_of_beauty_s_batches(prepared):
+    data = prepared("beauty-5core.csv.gz", "beauty-5core")
     batches = TrainingBatches(
         data,
         TrainingConfig(batch=256),
