@@ -4,10 +4,13 @@ import math
 
 import pandas as pd
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import Engine, event, text
 
 from analysis import frames
 from analysis.coverage import CLASSES, coverage, left_behind, left_behind_note
+from analysis.material import read_material
+from analysis.query import pivot, query
+from analysis.status import status
 from model.errors import RequestError
 from study.engine import writing
 from study.views import RESULTS
@@ -238,25 +241,65 @@ def test_an_unknown_study_is_named_with_the_nearest_one(engine, frame):
         frame(engine, "smal")
 
 
-def test_frames_take_a_constant_number_of_statements(tmp_path):
+def statements_of(url, ask):
+    """How many SELECTs a question takes, whichever engine it opens."""
+    statements = []
+
+    def count(*seen):
+        statements.append(seen[2])
+
+    event.listen(Engine, "before_cursor_execute", count)
+    try:
+        ask(url)
+    finally:
+        event.remove(Engine, "before_cursor_execute", count)
+    return sum(each.startswith("SELECT") for each in statements)
+
+
+def on_an_engine(ask):
+    def asked(url):
+        engine = frames.open_reader(url)
+        ask(engine)
+        engine.dispose()
+
+    return asked
+
+
+def test_what_is_read_takes_a_constant_number_of_statements(tmp_path):
     """Exporting one query per trial took minutes elsewhere."""
-    counts = []
-    for subsets in ("[none]", "all-subsets"):
-        folder = tmp_path / subsets.strip("[]")
+    frames_of_a_study = (frames.cells, frames.results, frames.attempts, frames.curves, frames.ranks)
+    questions = {
+        "frames": on_an_engine(
+            lambda engine: [each(engine, "small") for each in frames_of_a_study]
+        ),
+        "report": lambda url: read_material(url, "small"),
+        "status": on_an_engine(lambda engine: status(engine, "small")),
+        "groups": on_an_engine(lambda engine: query(engine, group_by="embeddings")),
+        "pivot": on_an_engine(lambda e: pivot(e, row="embeddings", column="seed", value="n")),
+    }
+    counts, sizes = [], []
+    for subsets in ("[none, [pos]]", "all-subsets"):
+        folder = tmp_path / str(len(counts))
         folder.mkdir()
         url = f"sqlite:///{folder}/results.db"
-        fill_text = STUDIES.replace("[none, [pos], [pos, log]]", subsets)
-        with opened(url) as store:
-            store.record_plan(planned("small", folder, text=fill_text))
-        engine = frames.open_reader(url)
-        statements = []
-        event.listen(engine, "before_cursor_execute", lambda *a, s=statements: s.append(a[2]))
-        for frame in (coverage, frames.cells, frames.results, frames.curves, frames.ranks):
-            frame(engine, "small")
-        frames.studies(engine)
-        engine.dispose()
-        counts.append(len(statements))
-    assert counts[0] == counts[1] == 5 * (1 + 2) + (1 + 2)  # each one BEGIN
+        what = planned("small", folder, text=STUDIES.replace("[none, [pos], [pos, log]]", subsets))
+        data, config = prepared(what, folder)
+        with opened(url) as store, store.together():
+            store.record_dataset(data, config)
+            store.record_plan(what)
+            for place, trial in enumerate(what.trials):
+                attempt = store.begin_attempt(trial, ENVIRONMENT, fingerprint=data.fingerprint)
+                store.record_epoch(trial, attempt, report(1))
+                if place > 2:  # three are running
+                    store.complete(trial, attempt, result(0.3), fingerprint=data.fingerprint)
+        counts.append({name: statements_of(url, ask) for name, ask in questions.items()})
+        sizes.append(len(what.trials))
+    assert sizes == [8, 2 * (6 + 21 + 42)]  # of 63 with a head each, 21 have the same network
+    assert counts[0] == counts[1]
+    opening = statements_of(url, on_an_engine(lambda _: None))
+    # Each question of a study asks first whether there is such a study.
+    assert counts[0]["frames"] - opening == 5 * 2
+    assert counts[0]["status"] - opening == 2 + 3
 
 
 def test_a_trial_of_two_studies_is_in_the_results_of_both(engine, store_url, tmp_path):
