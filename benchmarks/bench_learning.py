@@ -39,7 +39,7 @@ def trained(path: str, subset: str, seed: int, epochs: int, folder: Path) -> dic
     from model.build import build
     from model.data.prepare import load_prepared
     from model.data.sources import data_folder
-    from model.parts import LIMITS
+    from model.limits import LIMITS
 
     def plain(config, data, *, seed):
         return PlainMeantime(config, n_items=data.n_items, n_days=data.n_days, seed=seed)

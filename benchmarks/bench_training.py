@@ -26,7 +26,8 @@ from model.data.batches import TrainingBatch
 from model.data.prepare import PreparedData, load_prepared
 from model.data.sources import data_folder
 from model.evaluate import evaluate
-from model.parts import LIMITS, parts
+from model.limits import LIMITS
+from model.parts import parts
 from model.randomness import numpy_generator, torch_generator
 from model.results import PROTOCOLS
 from model.train import gradient

@@ -20,7 +20,8 @@ from model.data.batches import Batch, evaluation_batch
 from model.data.prepare import PreparedData
 from model.data.split import HeldOut, target_positions
 from model.errors import Diverged
-from model.parts import LIMITS, Limits, stretches
+from model.limits import LIMITS, Limits
+from model.parts import stretches
 from model.results import Protocol, Ranks
 
 

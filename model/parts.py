@@ -7,35 +7,14 @@ decides the steps of the optimizer, not this.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.data.batches import TrainingBatch
+from model.limits import Limits
 from model.packing import ROW, PackedBatch, pack
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much goes at once, at most; one sequence always goes.
-
-    Attributes:
-        scores: sequences x time x time.
-        logits: sequences x classes, where all items are ranked.
-        sequences: sequences.
-    """
-
-    scores: int
-    logits: int
-    sequences: int
-
-
-LIMITS = {
-    "cpu": Limits(scores=640_000, logits=4_000_000, sequences=1_024),
-    "cuda": Limits(scores=16_000_000, logits=64_000_000, sequences=4_096),
-}
-"""By kind of device: a CPU's caches are small, a GPU is idle unless it has much at a time."""
 
 
 def stretches(lengths: NDArray[np.int64], *, limits: Limits, n_classes: int = 0) -> Iterator[slice]:

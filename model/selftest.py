@@ -18,8 +18,8 @@ from model.data.prepare import PreparedData, prepare
 from model.data.synthetic import generate
 from model.errors import Diverged, RequestError
 from model.evaluate import evaluate
+from model.limits import LIMITS
 from model.metrics import ndcg_at, recall_at
-from model.parts import LIMITS
 from model.results import PROTOCOLS, Ranks
 
 Ranking = Callable[..., tuple[Ranks, ...]]

@@ -20,13 +20,10 @@ from model.config import (
     TrainingConfig,
     TransformerConfig,
 )
-
-PART_SCORES = 640_000
-"""Attention scores of one head that go through a network at once on a CPU (`model.parts`)."""
+from model.limits import LIMITS
 
 _FLOAT, _INT = 4, 8
 _STATES = 6  # weights, gradients, two moments of Adam, the best weights and their copy
-_LOGITS = 4_000_000  # of the users that are ranked at once
 _POOL = 1_000
 
 
@@ -88,15 +85,19 @@ def n_parameters(  # noqa: PLR0911  one return a model
             return 0
 
 
-def training_bytes(config: ModelConfig, training: TrainingConfig, *, data: DataSize) -> int:
-    """Return about how much memory training and evaluating adds, on a CPU, in bytes."""
-    found = _STATES * _FLOAT * n_parameters(config, data) + _LOGITS * (_FLOAT + 1)
+def training_bytes(
+    config: ModelConfig, training: TrainingConfig, *, data: DataSize, device: str = "cpu"
+) -> int:
+    """Return about how much memory training and evaluating adds on a kind of device, in bytes."""
+    limits = LIMITS[device]
+    logits = min(limits.logits, data.n_users * (data.n_items + 1))  # of users ranked at once
+    found = _STATES * _FLOAT * n_parameters(config, data) + logits * (_FLOAT + 1)
     match config:
         case PopularityConfig():
             return found
         case ItemKnnConfig():
             pairs = data.n_items * min(config.neighbours, data.n_items)
-            return found + pairs * (_INT + _FLOAT) + _LOGITS * _INT
+            return found + pairs * (_INT + _FLOAT) + logits * _INT
         case MarankConfig():
             rows = training.batch * config.history
             levels = 6 * (1 + config.layers)
@@ -106,7 +107,7 @@ def training_bytes(config: ModelConfig, training: TrainingConfig, *, data: DataS
             found += data.n_users * min(_POOL, data.n_items) * _FLOAT
             return found + steps * config.hidden * 24 * _FLOAT + _STATES * data.n_events * _FLOAT
     length = config.max_len
-    sequences = max(1, min(training.batch, PART_SCORES // length**2))
+    sequences = max(1, min(training.batch, limits.scores // length**2))
     positions = sequences * length
     scores = positions * length
     heads, hidden = config.heads, config.hidden

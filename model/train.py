@@ -8,6 +8,7 @@ machine with the same number of threads.
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ from model.data.prepare import PreparedData
 from model.data.split import HeldOut
 from model.errors import Diverged
 from model.evaluate import evaluate
+from model.limits import LIMITS
 from model.metrics import summarise
 from model.network import Network
-from model.parts import LIMITS, parts
+from model.parts import parts
 from model.randomness import numpy_generator, torch_generator
 from model.results import (
     SELECTED_BY,
@@ -173,6 +175,16 @@ class Fit:
         if score > self._best_score:
             self._best_score, self.best_epoch, self.best = score, self.epoch, _copied(self.model)
         return (MetricValue("train", "none", "loss", loss), *metrics)
+
+    def rehearse(self) -> None:
+        """Make one step, for what it takes; a training does not go on from here."""
+        fit_epoch(
+            self.model,
+            islice(self._batches, 1),
+            optimizer=self._optimizer,
+            dropout=self._dropout,
+            precision=self._config.training.precision,
+        )
 
     def ranks(self, split: HeldOut, *, protocols: Sequence[Protocol]) -> tuple[Ranks, ...]:
         """Rank every user's target with the present weights."""

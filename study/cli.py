@@ -20,7 +20,7 @@ from study.durations import duration
 from study.terminal import err, out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from model.config import DatasetConfig
     from model.sizes import DataSize
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from study.needs import Needs
     from study.plan import Plan
     from study.store import Standing, Store
+    from study.trial import Trial
 
 app = typer.Typer(
     name="meantime",
@@ -215,6 +216,7 @@ def launch_command(
             max_concurrent=max_concurrent,
             checkpoints=checkpoints,
             needs=_needs(what, datasets, store=store),
+            trials=what.trials,
             say=say,
         )
         supply, handed_out = None, what.trials.__getitem__
@@ -352,6 +354,7 @@ def _dispatcher(
     max_concurrent: int | None,
     checkpoints: "Checkpoints | None",
     needs: "Needs",
+    trials: "Mapping[str, Trial]",
     say: "Callable[[str], None]",
 ) -> "Dispatcher":
     """Return what runs the trials: this process, or Ray."""
@@ -360,6 +363,7 @@ def _dispatcher(
 
         return SerialDispatcher(resources, checkpoints=checkpoints)
     from study.cluster import RayDispatcher  # noqa: PLC0415
+    from study.needs import largest  # noqa: PLC0415
 
     return RayDispatcher(
         resources,
@@ -367,6 +371,7 @@ def _dispatcher(
         max_concurrent=max_concurrent,
         checkpoints=checkpoints,
         needs=needs,
+        rehearsed={kind: trials[trial_id] for kind, trial_id in largest(needs).items()},
         say=say,
     )
 

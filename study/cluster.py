@@ -28,7 +28,7 @@ from study.checkpoints import Checkpoints
 from study.definition import Resources
 from study.dispatch import Datasets
 from study.execute import TRAIN, Ended, EpochEnded, Event, Failed, Started
-from study.needs import Needs
+from study.needs import Kind, Needs
 from study.supply import Course, Race, Supply, supply_of
 from study.trial import Trial
 
@@ -54,6 +54,7 @@ class Setup:
         resources: what each trial occupies.
         max_concurrent: at most so many trials at once.
         needs: predicted memory, by trial id.
+        rehearsed: the trial of each kind that shows what predictions are off by.
         checkpoints: where interrupted trainings are kept.
         work: what trains, see `study.execute`.
         datasets: prepared data of every data set.
@@ -64,6 +65,7 @@ class Setup:
     resources: Resources
     max_concurrent: int | None
     needs: Needs
+    rehearsed: Mapping[Kind, Trial]
     checkpoints: Checkpoints | None
     work: str
     datasets: Datasets
@@ -95,9 +97,11 @@ class RayDispatcher:
         address: `host:port` or `auto` of an existing cluster; None starts Ray on this machine.
         max_concurrent: at most so many trials at once; None fills the machine or cluster.
         needs: predicted memory by trial id: so many trials run at once as it allows.
+        rehearsed: the trial of each kind that makes a step before all others where memory decides
+            how many run at once; what it takes corrects the predictions.
         checkpoints: where interrupted trainings are kept; workers must reach it.
         work: what trains, see `study.execute`; importable in workers.
-        say: told when Ray died and is started again.
+        say: told what memory was measured, and when Ray died and is started again.
 
     Raises:
         RequestError: the address is a Ray client's.
@@ -110,6 +114,7 @@ class RayDispatcher:
         address: str | None = None,
         max_concurrent: int | None = None,
         needs: Needs | None = None,
+        rehearsed: Mapping[Kind, Trial] | None = None,
         checkpoints: Checkpoints | None = None,
         work: str = TRAIN,
         say: Callable[[str], None] = lambda _: None,
@@ -125,6 +130,7 @@ class RayDispatcher:
             "resources": resources,
             "max_concurrent": max_concurrent,
             "needs": needs or {},
+            "rehearsed": rehearsed or {},
             "checkpoints": checkpoints,
             "work": work,
         }
@@ -143,7 +149,7 @@ class RayDispatcher:
             RequestError: Ray or the cluster does not answer, no node is large enough for a trial,
                 or Ray dies again and again.
         """
-        work = _Work(supply_of(trials), on_event)
+        work = _Work(supply_of(trials), on_event, say=self._say)
         fruitless = 0
         while fruitless < FRUITLESS_STARTS:
             begun = work.begun
@@ -163,8 +169,10 @@ class RayDispatcher:
 class _Work:
     """Which trials are where: not sent, sent, started."""
 
-    def __init__(self, supply: Supply, on_event: Callable[[Event], None]) -> None:
-        self._supply, self._on_event = supply, on_event
+    def __init__(
+        self, supply: Supply, on_event: Callable[[Event], None], *, say: Callable[[str], None]
+    ) -> None:
+        self._supply, self._on_event, self._say = supply, on_event, say
         self._unsent: deque[Trial] = deque()
         self._sent: dict[str, Trial] = {}
         self._started: set[str] = set()
@@ -192,6 +200,8 @@ class _Work:
                     raise RequestError(value)
                 case "broke":
                     return str(value)
+                case "said":
+                    self._say(value)
                 case _:
                     child.note(kind, value)
 

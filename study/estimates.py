@@ -162,9 +162,10 @@ class Estimator:
         ratio = self._ratio.get(key, self._anywhere)
         epochs = config.training.epochs * self._share.get(key, 1.0)
         seconds = epochs * self._epoch_seconds(config, size) * ratio
-        trained = training_bytes(config.model, config.training, data=size)
+        device = "cuda" if self._gpu else "cpu"
+        trained = training_bytes(config.model, config.training, data=size, device=device)
         around = _CUDA_BYTES if self._gpu else _PROCESS_BYTES + _BYTES_PER_EVENT * size.n_events
-        self._needs[arm] = Need(bytes=around + trained, seconds=seconds)
+        self._needs[arm] = Need(around + trained, seconds, around=around, kind=key)
         return self._needs[arm]
 
     def kept_bytes(self, trial: Trial) -> tuple[int, int]:

@@ -11,13 +11,16 @@ from math import ceil, floor
 
 from model.errors import RequestError
 from study.definition import Resources
-from study.needs import Needs
+from study.needs import Kind, Needs, corrected
 
 Bundle = dict[str, float]
 """Ray's names of resources (`CPU`, `GPU`, `memory` in bytes) -> amounts."""
 
 MARGIN = 1.1
 """Of the predicted memory: allocators round up."""
+
+SURELY_ENOUGH = 0.5
+"""Share of a node's memory that predictions may fill without having been measured."""
 
 MOST_ON_ONE_GPU = 16
 """More processes than this would spend a GPU on their CUDA contexts."""
@@ -52,6 +55,24 @@ class Nodes:
             int(min(node.get(name, 0.0) / amount + 1e-9 for name, amount in least.items()))
             for node in self._look()
         )
+
+    def memory_decides(self) -> bool:
+        """Whether it may be memory, not CPUs, that says how many trials run at once.
+
+        Where predictions fill less than `SURELY_ENOUGH` of every node, no error of theirs matters.
+        """
+        if self._resources.gpus:
+            return self._resources.gpus == "auto"
+        most = max((need.bytes for need in self._needs.values()), default=0)
+        return any(
+            floor(node.get("CPU", 0.0) / self._resources.cpus) * most
+            > SURELY_ENOUGH * node.get("memory", 0.0)
+            for node in self._look()
+        )
+
+    def correct(self, measured: Mapping[Kind, int]) -> None:
+        """Take in what a step of the largest trial of each kind took, in bytes."""
+        self._needs = corrected(self._needs, measured)
 
     def require_room(self) -> None:
         """Make sure that one trial fits on one node; Ray would wait for ever.

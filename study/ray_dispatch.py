@@ -56,10 +56,22 @@ from model.results import selected
 from study.checkpoints import Checkpoints
 from study.cluster import Order, Setup
 from study.definition import Resources
-from study.execute import Censored, Ended, EpochEnded, Event, Failed, Started, execute, imported
+from study.execute import (
+    Censored,
+    Ended,
+    EpochEnded,
+    Event,
+    Failed,
+    Started,
+    device_of,
+    execute,
+    imported,
+)
 from study.memory_kills import memory_kills
+from study.needs import Kind
 from study.nodes import Nodes
 from study.provenance import gpu_bytes, machine_name
+from study.trial import Trial
 
 OBJECT_STORE_BYTES = 512 * 2**20
 """Object store of a local Ray: it holds the prepared data sets (ml-1m: 20 MB) and reports."""
@@ -101,9 +113,11 @@ def _tune(line: "_Line", setup: Setup) -> None:
     _connect(setup)
     nodes = Nodes(setup.resources, setup.needs, listed=ray.nodes, gpu_bytes=_gpu_bytes)
     nodes.require_room()
+    references = {config: ray.put(data) for config, data in setup.datasets.items()}
+    if nodes.memory_decides():
+        nodes.correct(_rehearse(line, setup, references))
     races = _Races()
     orders = _Orders(line, nodes, races, at_most=setup.max_concurrent)
-    references = {config: ray.put(data) for config, data in setup.datasets.items()}
     trainable = tune.with_parameters(
         _train_in_worker,
         datasets=references,
@@ -123,6 +137,44 @@ def _tune(line: "_Line", setup: Setup) -> None:
             callbacks=[_Receiver(line, orders, races)],
         ),
     ).fit()
+
+
+def _rehearse(
+    line: "_Line", setup: Setup, references: Mapping[DatasetConfig, "ray.ObjectRef[PreparedData]"]
+) -> dict[Kind, int]:
+    """Let the largest trial of each kind make a step, alone on a device, and say what it took."""
+    measured: dict[Kind, int] = {}
+    device = device_of(setup.resources)
+    alone = _step_bytes.options(
+        num_cpus=setup.resources.cpus, num_gpus=1 if device == "cuda" else 0
+    )
+    for kind, trial in setup.rehearsed.items():
+        what = f"memory of {' on '.join(kind)} ({trial.id}, the largest): "
+        data = references[trial.config().dataset]
+        try:
+            found = ray.get(alone.remote(trial, data, device, setup.resources.cpus))
+        except ray.exceptions.RayError as error:
+            line.send(
+                "said", f"{what}no step could be measured ({_first_line(error.__cause__ or error)})"
+            )
+            continue
+        if found is not None:
+            measured[kind] = found
+            need = setup.needs[trial.id]
+            line.send(
+                "said",
+                f"{what}{found / 2**20:,.0f} MiB measured in one step, "
+                f"{(need.bytes - need.around) / 2**20:,.0f} predicted",
+            )
+    return measured
+
+
+@ray.remote(max_calls=1, max_retries=0)
+def _step_bytes(trial: Trial, data: PreparedData, device: str, threads: int) -> int | None:
+    """Measure in a process that has not trained before and will not again."""
+    from model.rehearsal import peak_bytes  # noqa: PLC0415 - it brings torch
+
+    return peak_bytes(trial.config(), data, device=device, threads=threads)
 
 
 def _train_in_worker(

@@ -7,8 +7,8 @@ from model.build import build
 from model.config import EvaluationConfig, MeantimeConfig
 from model.errors import Diverged
 from model.evaluate import evaluate
+from model.limits import Limits
 from model.metrics import recall_at
-from model.parts import Limits
 from model.results import PROTOCOLS
 
 

@@ -6,9 +6,10 @@ import torch
 
 from model.config import MeantimeConfig
 from model.data.batches import TrainingBatch
+from model.limits import LIMITS
 from model.meantime import Meantime
 from model.packing import ROW, PackedBatch, pack
-from model.parts import LIMITS, parts
+from model.parts import parts
 
 N_ITEMS, N_DAYS, MAX_LEN = 30, 50, 12
 ALL = ("day", "pos", "con", "sin", "exp", "log")

@@ -20,8 +20,9 @@ from model.config import (
 from model.data.batches import TrainingBatches
 from model.data.prepare import load_prepared
 from model.errors import Diverged
+from model.limits import LIMITS, Limits
 from model.metrics import summarise
-from model.parts import LIMITS, Limits, parts
+from model.parts import parts
 from model.randomness import numpy_generator, torch_generator
 from model.results import PROTOCOLS
 from model.train import Fit, fit_epoch, gradient, train

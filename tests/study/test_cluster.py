@@ -1,6 +1,7 @@
 """What dies: a worker, Ray itself on this machine, a cluster's node. No trial is lost for good."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from study.cluster import RayDispatcher
 from study.definition import Resources
 from study.execute import Failed, Said, Started
 from study.launch import backlog, launch, prepare_datasets
+from study.needs import Need
 from study.store import Store
 from tests.study import pretended
 from tests.study.small import planned
@@ -111,6 +113,26 @@ def test_ray_s_own_death_on_this_machine_costs_an_attempt_and_not_the_launch(tmp
     assert "starting it again" in said[0]
     lost = rows(tmp_path, "SELECT DISTINCT failure FROM attempt WHERE state = 'failed'")
     assert lost == [("lost",)]
+
+
+def test_where_memory_decides_a_step_of_the_largest_trial_is_measured_first(tmp_path):
+    what = planned("four", tmp_path)
+    kind = ("meantime", "tiny")
+    # Predicted: a tenth more than the machine has. A step takes a few megabytes.
+    predicted = int(1.1 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    needs = {key: Need(predicted, 1.0, around=2**28, kind=kind) for key in what.trials}
+    first, trial = next(iter(what.trials.items()))
+    outcome, said = launched(tmp_path, "finished", needs=needs, rehearsed={kind: trial})
+    assert (outcome.completed, outcome.failed) == (4, {})
+    (told,) = said
+    shown = re.fullmatch(
+        rf"memory of meantime on tiny \({first}, the largest\): ([\d,]+) MiB measured in one step, "
+        r"([\d,]+) predicted",
+        told,
+    )
+    measured, expected = (int(number.replace(",", "")) for number in shown.groups())
+    assert measured < 500
+    assert expected == round((predicted - 2**28) / 2**20)
 
 
 def test_a_trial_out_of_memory_runs_again_on_all_processors(tmp_path):

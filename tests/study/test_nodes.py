@@ -4,7 +4,7 @@ import pytest
 
 from model.errors import RequestError
 from study.definition import Resources
-from study.needs import Need
+from study.needs import Need, largest
 from study.nodes import Nodes, rounded_up
 
 GIB = 2**30
@@ -105,3 +105,29 @@ def test_ray_is_asked_for_its_nodes_when_places_are_counted_and_not_for_every_tr
     for trial_id in "abc":
         cluster.demand(trial_id, alone=False)
     assert asked == ["?"]
+
+
+def test_a_measured_step_corrects_every_prediction_of_its_kind():
+    needs = {
+        "small": Need(3 * GIB, 1.0, around=GIB, kind=("meantime", "a")),
+        "large": Need(5 * GIB, 1.0, around=GIB, kind=("meantime", "a")),
+        "other": Need(5 * GIB, 1.0, around=GIB, kind=("meantime", "b")),
+    }
+    assert largest(needs) == {("meantime", "a"): "large", ("meantime", "b"): "other"}
+    cluster = nodes(Resources(gpus="auto"), node(CPU=8.0, GPU=1.0), needs=needs, gpu_bytes=22 * GIB)
+    # 22 / (1.1 * 5) = 4 at once; then 1 + 4 / 2 = 3 instead of 5, which is 6 at once.
+    assert cluster.demand("large", alone=False)["GPU"] == 0.25
+    cluster.correct({("meantime", "a"): 2 * GIB})
+    assert cluster.demand("large", alone=False)["GPU"] == 0.1666
+    assert cluster.demand("small", alone=False)["GPU"] == 0.1
+    assert cluster.demand("other", alone=False)["GPU"] == 0.25
+
+
+def test_steps_are_measured_only_where_memory_may_decide():
+    roomy, tight = node(CPU=4.0, memory=16.0 * GIB), node(CPU=4.0, memory=6.0 * GIB)
+    needs = {"a": Need(GIB, 1.0)}
+    assert not nodes(Resources(), roomy, needs=needs).memory_decides()
+    assert nodes(Resources(), roomy, tight, needs=needs).memory_decides()
+    assert not nodes(Resources(cpus=2), tight, needs=needs).memory_decides()
+    assert nodes(Resources(gpus="auto"), node(CPU=4.0, GPU=1.0), needs=needs).memory_decides()
+    assert not nodes(Resources(gpus=0.5), node(CPU=4.0, GPU=1.0), needs=needs).memory_decides()

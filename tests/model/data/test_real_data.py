@@ -16,7 +16,8 @@ from model.data.formats import read_file
 from model.data.interactions import content_sha256
 from model.data.prepare import load_prepared
 from model.data.sources import import_file, stored
-from model.parts import LIMITS, parts
+from model.limits import LIMITS
+from model.parts import parts
 
 ROOT = Path(__file__).resolve().parents[3]
 
