@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+import time
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -26,9 +28,14 @@ from study.store_cli import store_app
 from study.terminal import err, out
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from analysis.coverage import Coverage
 
 WRONG_REQUEST = 2
+
+WATCH_SECONDS = 2.0
+"""Between two looks of `status --watch`: a look costs a store of 50,000 trials 0.1 s."""
 
 app.add_typer(store_app, name="store")
 app.command("query")(query_command)
@@ -91,6 +98,9 @@ def status_command(
             metavar="ID", help="One trial instead: configuration, attempts, failures and logs."
         ),
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Again and again, until no launch is alive or Ctrl-C.")
+    ] = False,
     store: StoreUrl = DEFAULT_STORE,
     output: ReadFormatOption = ReadFormat.table,
 ) -> None:
@@ -107,9 +117,10 @@ def status_command(
             out().print(line, markup=False)
         return
     names = [study] if study else studies_in(engine)
-    claimed = is_claimed(store)  # what runs without a launch was left by its death
-    standings = [status(engine, name) for name in names]
     if output is ReadFormat.json:
+        if watch:
+            raise RequestError("--watch draws a table again and again: it takes no --format json")
+        claimed = is_claimed(store)
         _write_json(
             [
                 {
@@ -122,14 +133,42 @@ def status_command(
                     ],
                     "claimed": claimed,
                 }
-                for standing in standings
+                for standing in (status(engine, name) for name in names)
             ]
         )
         return
-    for standing in standings:
-        out().print(_sum(standing.coverage), markup=False)
-        for line in lines(standing, now=datetime.now(UTC), claimed=claimed):
-            out().print(line, markup=False)
+
+    def told(*, claimed: bool) -> str:
+        said = []
+        for standing in (status(engine, name) for name in names):
+            said.append(_sum(standing.coverage))
+            # What runs without a launch was left by its death.
+            said += lines(standing, now=datetime.now(UTC), claimed=claimed)
+        return "\n".join(said)
+
+    if watch:
+        _watch(told, alive=lambda: is_claimed(store))
+    else:
+        out().print(told(claimed=is_claimed(store)), markup=False)
+
+
+def _watch(
+    told: "Callable[..., str]",
+    *,
+    alive: "Callable[[], bool]",
+    wait: "Callable[[float], None]" = time.sleep,
+) -> None:
+    """Show what is told, anew every `WATCH_SECONDS`, until no launch is alive or Ctrl-C."""
+    from rich.live import Live  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    with suppress(KeyboardInterrupt), Live(console=out(), auto_refresh=False) as live:
+        while True:
+            claimed = alive()
+            live.update(Text(told(claimed=claimed)), refresh=True)
+            if not claimed:
+                return
+            wait(WATCH_SECONDS)
 
 
 @app.command("coverage")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from analysis.cli import app
+from analysis.cli import WATCH_SECONDS, _watch, app
 from study.store import Store
 from tests.console import meantime
 from tests.stored import fill
@@ -161,6 +161,18 @@ def test_results_are_written_to_a_file_whole(launched):
     done = meantime("query", "--format", "parquet", "--out", "rows.parquet", folder=launched)
     assert (done.returncode, done.stdout) == (0, "rows.parquet\n")
     assert (launched / "rows.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_a_watched_status_ends_with_the_launch(launched, capsys):
+    looks, waits = iter([True, True, False]), []
+    _watch(
+        lambda claimed: "running" if claimed else "all complete",
+        alive=lambda: next(looks),
+        wait=waits.append,
+    )
+    assert waits == [WATCH_SECONDS, WATCH_SECONDS]
+    assert capsys.readouterr().out.rstrip().endswith("all complete")
+    assert meantime("status", "--watch", folder=launched).stdout.startswith("four: 4 declared")
 
 
 def test_every_command_and_option_says_what_it_is_for():
