@@ -29,6 +29,8 @@ _TITLES = {
     "cta": "CTA",
     "time_lstm": "Time-LSTM",
     "transformer": "Transformer",
+    "timesvd": "TimeSVD++",
+    "bptf": "BPTF",
     "item_knn": "item kNN",
     "popularity": "popularity",
 }

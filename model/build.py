@@ -5,8 +5,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from model.bert4rec import Bert4rec
+from model.bptf import Bptf
 from model.config import (
     Bert4recConfig,
+    BptfConfig,
     CtaConfig,
     ItemKnnConfig,
     MarankConfig,
@@ -15,13 +17,19 @@ from model.config import (
     PopularityConfig,
     SasrecConfig,
     TimeLstmConfig,
+    TimesvdConfig,
     TisasrecConfig,
     TrainingConfig,
     TransformerConfig,
 )
 from model.cta import Cta
 from model.data.batches import TrainingBatch, TrainingBatches
-from model.data.next_items import NextItemBatches, every_next_item, next_item_windows
+from model.data.next_items import (
+    NextItemBatches,
+    every_next_item,
+    next_item_windows,
+    whole_prefixes,
+)
 from model.data.prepare import PreparedData
 from model.evaluate import Recommender
 from model.item_knn import ItemKnn
@@ -31,6 +39,7 @@ from model.popularity import Popularity
 from model.randomness import numpy_generator
 from model.sasrec import Sasrec
 from model.time_lstm import TimeLstm
+from model.timesvd import TimeSvd
 from model.tisasrec import Tisasrec
 from model.transformer import Transformer
 
@@ -57,6 +66,10 @@ def build(  # noqa: PLR0911  one return a model
             return TimeLstm(config, n_items=n_items, seed=seed)
         case TransformerConfig():
             return Transformer(config, n_items=n_items, seed=seed)
+        case TimesvdConfig():
+            return TimeSvd(config, data, seed=seed)
+        case BptfConfig():
+            return Bptf(config, data, seed=seed)
         case ItemKnnConfig():
             return ItemKnn(config, data)
         case PopularityConfig():
@@ -99,6 +112,10 @@ def training_batches(
         case TransformerConfig():
             asked, negatives = config.asked, 0
             stretches = next_item_windows(data, max_len=config.max_len, stride=asked)
+        case TimesvdConfig():
+            stretches, negatives = whole_prefixes(data), config.negatives
+        case BptfConfig():
+            return ()  # it reads the data itself
         case _:
             raise TypeError(f"{config.name} is not trained")
     return NextItemBatches(

@@ -286,6 +286,47 @@ class TransformerConfig(_EvenHeads):
         return self.max_len + 1
 
 
+class TimesvdConfig(Section):
+    """TimeSVD++ for implicit feedback, see `model.timesvd`.
+
+    Biases of users and items have `bins` equal stretches of time; each event is told from
+    `negatives` items. `batch` counts users.
+    """
+
+    training_factors: ClassVar[frozenset[str]] = _FITTED
+
+    name: Literal["timesvd"] = "timesvd"
+    hidden: int = Field(default=64, ge=1, le=MOST)
+    bins: int = Field(default=30, ge=1, le=MOST)
+    negatives: int = Field(default=1, ge=1, le=1000)
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch, the target's place included: all that a user has."""
+        return MOST
+
+
+class BptfConfig(Section):
+    """BPTF for implicit feedback, see `model.bptf`.
+
+    A cell of the tensor of users, items and `bins` equal stretches of time is an event, or counts
+    `zero_weight` of one as its absence. The newest `samples` sweeps are averaged; an epoch is one.
+    """
+
+    training_factors: ClassVar[frozenset[str]] = frozenset({"epochs", "patience"})
+
+    name: Literal["bptf"] = "bptf"
+    hidden: int = Field(default=64, ge=1, le=MOST)
+    bins: int = Field(default=30, ge=1, le=MOST)
+    zero_weight: float = Field(default=0.2, gt=0, le=1)
+    samples: int = Field(default=20, ge=1, le=MOST)
+
+    @property
+    def span(self) -> int:
+        """Columns of an evaluation batch: the target's place and, unread, the event before it."""
+        return 2
+
+
 class ItemKnnConfig(Section):
     """Item-based nearest neighbours, see `model.item_knn`.
 
@@ -328,6 +369,8 @@ ModelConfig = (
     | CtaConfig
     | TimeLstmConfig
     | TransformerConfig
+    | TimesvdConfig
+    | BptfConfig
     | ItemKnnConfig
     | PopularityConfig
 )
@@ -338,7 +381,7 @@ MODELS: dict[str, type[ModelConfig]] = {
 }
 """Every model's configuration by name: the order of lists, plans and tables."""
 
-TIMED_MODELS = ("meantime", "cta", "time_lstm")
+TIMED_MODELS = ("meantime", "cta", "time_lstm", "timesvd", "bptf")
 """Models that can see the target's time; the others only look back."""
 
 

@@ -7,6 +7,7 @@ name: parts of one name and shape start equal in every model.
 from abc import ABC, abstractmethod
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -52,6 +53,34 @@ class Network(nn.Module, ABC):
         """Zero the gradient of the padding row, so that it stays zero."""
         if self.item_embedding.grad is not None:
             self.item_embedding.grad[0] = 0
+
+
+class Sampled(nn.Module, ABC):
+    """Scores items like a `Network`, with factors that are drawn, not fitted by gradient.
+
+    Attributes:
+        item_embedding: row i is item i, row 0 padding; it is zero and stays zero.
+    """
+
+    item_embedding: nn.Parameter
+
+    @abstractmethod
+    def sweep(self, rng: np.random.Generator) -> float:
+        """Draw everything once, which is an epoch, and return the training error."""
+
+    @abstractmethod
+    def state(self, batch: Batch) -> Float[Tensor, "batch hidden"]:
+        """Return what scoring needs to know of each sequence; its last place is the target's."""
+
+    @abstractmethod
+    def candidate_scores(
+        self, state: Float[Tensor, "batch hidden"], candidates: Int64[Tensor, "batch candidates"]
+    ) -> Float[Tensor, "batch candidates"]:
+        """Score each row's own candidates."""
+
+    @abstractmethod
+    def all_scores(self, state: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch classes"]:
+        """Score padding, which is never a candidate, and items 1..I."""
 
 
 @torch.no_grad()

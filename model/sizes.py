@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from model.config import (
     Bert4recConfig,
+    BptfConfig,
     CtaConfig,
     ItemKnnConfig,
     MarankConfig,
@@ -16,6 +17,7 @@ from model.config import (
     PopularityConfig,
     SasrecConfig,
     TimeLstmConfig,
+    TimesvdConfig,
     TisasrecConfig,
     TrainingConfig,
     TransformerConfig,
@@ -25,6 +27,7 @@ from model.limits import LIMITS
 _FLOAT, _INT = 4, 8
 _STATES = 6  # weights, gradients, two moments of Adam, the best weights and their copy
 _POOL = 1_000
+_SWEPT = 512 * 6  # rows drawn at once, and how often their precision is in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,16 @@ def n_parameters(  # noqa: PLR0911  one return a model
             layers = 3 * attention + 2 * inner + 5 * _norm(h)
             tables = (data.n_items + 2) * h + data.n_items + 1
             return tables + config.layers * layers + 2 * _norm(h)
+        case TimesvdConfig():
+            rows, h, bins = data.n_items + 1, config.hidden, config.bins
+            return 1 + data.n_users * (2 * h + 2 + bins) + rows * (2 * h + 1 + bins)
+        case BptfConfig():
+            return (data.n_users + data.n_items + 1 + config.bins) * config.hidden
         case ItemKnnConfig() | PopularityConfig():
             return 0
 
 
-def training_bytes(
+def training_bytes(  # noqa: PLR0911, PLR0912  one case a model
     config: ModelConfig, training: TrainingConfig, *, data: DataSize, device: str = "cpu"
 ) -> int:
     """Return about how much memory training and evaluating adds on a kind of device, in bytes."""
@@ -102,6 +110,16 @@ def training_bytes(
             rows = training.batch * config.history
             levels = 6 * (1 + config.layers)
             return found + rows * config.hidden * levels * _FLOAT + data.n_events * 3 * _INT
+        case TimesvdConfig():
+            # A part has one long user, or short ones of about as many squared events together.
+            positions = max(data.n_events // data.n_users, int(limits.scores**0.5))
+            rows = positions * config.hidden * (10 + 2 * config.negatives)
+            found += data.n_users * min(_POOL, data.n_items) * _FLOAT
+            return found + rows * _FLOAT + data.n_events * 4 * _INT
+        case BptfConfig():
+            kept = 3 * config.samples * _FLOAT * n_parameters(config, data)
+            doubles = 2 * _FLOAT * (_SWEPT * config.hidden**2 + data.n_events * 2 * config.hidden)
+            return found + kept + doubles + data.n_events * 6 * _INT
         case TimeLstmConfig():
             steps = training.batch * config.max_len
             found += data.n_users * min(_POOL, data.n_items) * _FLOAT

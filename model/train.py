@@ -26,7 +26,7 @@ from model.errors import Diverged
 from model.evaluate import evaluate
 from model.limits import LIMITS
 from model.metrics import summarise
-from model.network import Network
+from model.network import Network, Sampled
 from model.parts import parts
 from model.randomness import numpy_generator, torch_generator
 from model.results import (
@@ -137,8 +137,8 @@ class Fit:
         self._config, self._data, self._device = config, data, device
         training, seed = config.training, config.seed
         built = build(config.model, data, seed=seed)
-        assert isinstance(built, Network)
-        self.model = built.to(device)
+        assert isinstance(built, Network | Sampled)
+        self.model: Network | Sampled = built.to(device)
         self._optimizer = torch.optim.Adam(
             self.model.parameters(), lr=training.lr, weight_decay=training.weight_decay, fused=True
         )
@@ -160,13 +160,7 @@ class Fit:
 
     def next_epoch(self) -> tuple[MetricValue, ...]:
         """Train one more epoch, validate it, and return its training loss and metrics."""
-        loss = fit_epoch(
-            self.model,
-            self._batches,
-            optimizer=self._optimizer,
-            dropout=self._dropout,
-            precision=self._config.training.precision,
-        )
+        loss = self._fit(self._batches)
         self.epoch += 1
         protocol = self._config.evaluation.protocol
         (ranks,) = self.ranks("validation", protocols=(protocol,))
@@ -178,9 +172,15 @@ class Fit:
 
     def rehearse(self) -> None:
         """Make one step, for what it takes; a training does not go on from here."""
-        fit_epoch(
+        self._fit(islice(self._batches, 1))
+
+    def _fit(self, batches: Iterable[TrainingBatch]) -> float:
+        """Make one pass over the batches, or draw everything once; return the training loss."""
+        if isinstance(self.model, Sampled):
+            return self.model.sweep(self._draws)
+        return fit_epoch(
             self.model,
-            islice(self._batches, 1),
+            batches,
             optimizer=self._optimizer,
             dropout=self._dropout,
             precision=self._config.training.precision,

@@ -15,7 +15,7 @@ from itertools import islice
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from model.config import DatasetConfig, ModelConfig, TrialConfig
+from model.config import BptfConfig, DatasetConfig, ModelConfig, TimesvdConfig, TrialConfig
 from model.sizes import DataSize, n_parameters, training_bytes
 from study.contenders import Contender
 from study.needs import Need
@@ -210,6 +210,13 @@ def epoch_work(config: TrialConfig, size: DataSize) -> tuple[float, float]:
     if hidden == 0:
         return float(size.n_events), 0.0
     prefix = max(1.0, size.n_events / size.n_users - 2)
+    if isinstance(model, BptfConfig):  # a Gram matrix of each event, a solution of each row
+        rows = size.n_users + size.n_items + model.bins
+        sampled = 101 * model.samples * hidden * size.n_users
+        return 3.0 * size.n_events * hidden**2 + rows * hidden**3 + sampled, 0.0
+    if isinstance(model, TimesvdConfig):
+        scores = size.n_users * (prefix * (1 + model.negatives) * 3 + 101)
+        return scores * hidden, math.ceil(size.n_users / training.batch)
     longest = float(getattr(model, "max_len", 0) or getattr(model, "history", 50))
     length = min(longest, prefix)
     windows = size.n_users * (1 + max(0.0, (prefix - longest) / training.train_window))

@@ -30,7 +30,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from model.results import PROTOCOLS, Protocol, Split
 from study.column_types import Real, Utc
 
-REVISION = "0007"
+REVISION = "0008"
 """The migration that these tables and the views correspond to."""
 
 VERSION_TABLE = "meantime_version"
@@ -209,6 +209,13 @@ class TrialRow(Base):
         comment="Longest interval that is told apart, in the user's smallest gap."
     )
     variant: Mapped[int | None] = mapped_column(comment="Which of a model's published forms.")
+    bins: Mapped[int | None] = mapped_column(
+        comment="Equal stretches of time with biases or factors of their own."
+    )
+    zero_weight: Mapped[float | None] = mapped_column(
+        comment="What an absence counts beside an event, over 0 to 1."
+    )
+    samples: Mapped[int | None] = mapped_column(comment="Newest sweeps that are averaged.")
     history: Mapped[int | None] = mapped_column(comment="Newest items that are read.")
     neighbours: Mapped[int | None] = mapped_column(comment="Nearest items that are counted.")
     decay: Mapped[float | None] = mapped_column(

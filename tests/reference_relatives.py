@@ -1,4 +1,4 @@
-"""CTA, Time-LSTM and the Transformer in plain loops and float64: the networks' oracles."""
+"""Relatives of the paper's models in plain loops and float64: the oracles of the fast ones."""
 
 import math
 from dataclasses import dataclass
@@ -181,3 +181,98 @@ class Encoded(Weights):
         phases = [place / 10_000 ** (2 * k / width) for k in range(width // 2)]
         values = [math.sin(p) for p in phases] + [math.cos(p) for p in phases]
         return torch.tensor(values, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Drifting(Weights):
+    """TimeSVD++; times are in seconds, `first` and `last` those that the bins lie between."""
+
+    bins: int
+    first: int
+    last: int
+
+    def score(
+        self, user: int, item: int, *, time: int, mean_time: float, history: list[int]
+    ) -> Tensor:
+        """Return r_ui(t) of a user whose other events are the history."""
+        w = self.weights
+        days = (time - mean_time) / 86_400
+        dev = math.copysign(abs(days) ** 0.4, days)
+        b = self.bin_of(time)
+        score = w["bias"][0] + w["user_bias"][user, 0] + w["user_drift_bias"][user, 0] * dev
+        score = score + w["user_bin_bias"][user, b]
+        score = score + w["item_bias"][item, 0] + w["item_bin_bias"][item, b]
+        for d in range(w["item_embedding"].shape[1]):
+            taste = w["user_embedding"][user, d] + w["user_drift"][user, d] * dev
+            for other in history:
+                taste = taste + w["history_embedding"][other, d] / math.sqrt(len(history))
+            score = score + w["item_embedding"][item, d] * taste
+        return score
+
+    def bin_of(self, time: int) -> int:
+        """Return the bin of a time, those outside in the first or last one."""
+        width = (self.last - self.first) // self.bins + 1
+        return min(self.bins - 1, max(0, (time - self.first) // width))
+
+    def loss(self, user: int, events: list[tuple[int, int]], negatives: list[list[int]]) -> Tensor:
+        """Return the loss of a user's events (item, time) but the first, summed."""
+        mean_time = sum(time for _, time in events) / len(events)
+        total = torch.zeros((), dtype=torch.float64)
+        for n, (item, time) in enumerate(events):
+            if n == 0:
+                continue
+            history = [other for m, (other, _) in enumerate(events) if m != n]
+            known = {"time": time, "mean_time": mean_time, "history": history}
+            total = total - torch.sigmoid(self.score(user, item, **known)).log()
+            for wrong in negatives[n - 1]:
+                total = total - torch.sigmoid(-self.score(user, wrong, **known)).log()
+        return total
+
+
+@dataclass(frozen=True)
+class Tensored:
+    """What BPTF's cells say, cell by cell: factors as lists of rows, items from row 1."""
+
+    events: set[tuple[int, int, int]]
+    weight: float
+    n_items: int
+
+    def cells(self) -> list[tuple[int, int, int, float, float]]:
+        """Return every cell that counts: user, item, bin, value, weight."""
+        active = {(user, k) for user, _, k in self.events}
+        return [
+            (u, i, k, 1.0, 1.0) if (u, i, k) in self.events else (u, i, k, 0.0, self.weight)
+            for u, k in sorted(active)
+            for i in range(1, self.n_items + 1)
+        ]
+
+    def squared_error(self, factors: tuple[Tensor, Tensor, Tensor]) -> tuple[float, float]:
+        """Return the weighted squared error, and the sum of the weights."""
+        users, items, times = factors
+        error = total = 0.0
+        for u, i, k, value, weight in self.cells():
+            expected = sum(float(users[u, d] * items[i, d] * times[k, d]) for d in range(2))
+            error += weight * (value - expected) ** 2
+            total += weight
+        return error, total
+
+    def conditional(
+        self,
+        mode: int,
+        row: int,
+        *,
+        factors: tuple[Tensor, Tensor, Tensor],
+        prior: tuple[Tensor, Tensor],
+        alpha: float,
+    ) -> tuple[Tensor, Tensor]:
+        """Return mean and covariance of a row, given all other numbers."""
+        mean, precision = prior
+        known, linear = precision.clone(), precision @ mean
+        first, second = (m for m in range(3) if m != mode)
+        for *cell, value, weight in self.cells():
+            if cell[mode] == row:
+                q = factors[first][cell[first]] * factors[second][cell[second]]
+                known += alpha * weight * torch.outer(q, q)
+                linear = linear + alpha * weight * value * q
+        covariance = torch.linalg.inv(known)
+        return covariance @ linear, covariance

@@ -42,6 +42,7 @@ def test_the_quick_study_on_real_data_is_what_it_promises():
         "ml-100k-subsets",
         "ml-100k-budget",
         "ml-100k-table",
+        "ml-100k-relatives",
     ],
 )
 def test_what_two_cores_can_finish_has_no_infeasible_cell(name):
@@ -64,6 +65,17 @@ def test_the_table_s_models_have_the_same_number_of_trials_and_a_floor():
     assert reduced.pop("item_knn") == 6
     assert set(reduced.values()) == {3}
     assert len(reduced) == 6
+
+
+def test_the_relatives_and_the_floor_share_meantime_s_trials_with_the_table():
+    relatives, table = trials_of("ml-100k-relatives"), trials_of("ml-100k-table")
+    counts = Counter(trial.model for trial in relatives.values())
+    assert counts.pop("time_lstm") == 3 * 3
+    assert counts == dict.fromkeys(
+        ("meantime", "cta", "transformer", "timesvd", "bptf", "popularity"), 3
+    )
+    shared = {trial.model for id_, trial in relatives.items() if id_ in table}
+    assert shared == {"meantime", "popularity"}
 
 
 def test_every_folder_at_the_top_is_explained():

@@ -130,6 +130,13 @@ def every_next_item(data: PreparedData, *, history: int) -> Windows:
     return Windows(np.maximum(np.repeat(first, counts), target - history), target + 1)
 
 
+def whole_prefixes(data: PreparedData) -> Windows:
+    """Return every training prefix with something to predict, that is of two events or more."""
+    first, stop = data.offsets[:-1], training_ends(data.offsets)
+    enough = stop - first >= 2
+    return Windows(first[enough], stop[enough])
+
+
 def pools(
     data: PreparedData, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

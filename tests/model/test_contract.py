@@ -11,6 +11,7 @@ from model.config import (
     MODELS,
     TIMED_MODELS,
     Bert4recConfig,
+    BptfConfig,
     CtaConfig,
     DatasetConfig,
     EvaluationConfig,
@@ -20,6 +21,7 @@ from model.config import (
     PopularityConfig,
     SasrecConfig,
     TimeLstmConfig,
+    TimesvdConfig,
     TisasrecConfig,
     TrainingConfig,
     TransformerConfig,
@@ -29,8 +31,9 @@ from model.data.batches import evaluation_batch
 from model.errors import Diverged
 from model.evaluate import evaluate
 from model.metrics import summarise
-from model.network import Network
+from model.network import Network, Sampled
 from model.next_item import without_target
+from model.randomness import numpy_generator
 from model.sizes import DataSize, n_parameters, training_bytes
 from model.train import Fit, fit_epoch, train
 
@@ -50,19 +53,31 @@ CONFIGS = {
     "time_lstm-2": TimeLstmConfig(**SMALL, max_len=12, variant=2, loss="softmax"),
     "time_lstm-3": TimeLstmConfig(**SMALL, max_len=12, variant=3),
     "transformer": TransformerConfig(**EVEN),
+    "timesvd": TimesvdConfig(hidden=16, bins=4),
+    "bptf": BptfConfig(hidden=8, bins=4, zero_weight=1.0, samples=20),
     "item_knn": ItemKnnConfig(max_len=12, neighbours=20, decay=0.1),
     "popularity": PopularityConfig(),
 }
 TRAINED = [name for name, config in CONFIGS.items() if config.training_factors]
+BY_GRADIENT = [name for name in TRAINED if name != "bptf"]
 LOOKING_BACK = [name for name, config in CONFIGS.items() if config.name not in TIMED_MODELS]
 LOOKING_AHEAD = ["cta", "time_lstm-1", "time_lstm-2", "time_lstm-3"]
 """Causal, but told when the next event comes."""
 CAUSAL = ["sasrec", "sasrec-softmax", "sasrec-many", "tisasrec"]
 
-EPOCHS = {"marank": 20, "meantime": 300, "bert4rec": 200}
+EPOCHS = {"marank": 20, "bptf": 20, "meantime": 300, "bert4rec": 200}
 """Until eight users are known by heart: a cloze shows few positions at a time."""
 
 N_ITEMS, N_EVENTS = 40, 14
+
+
+def built(name, data):
+    """Build a model; one whose factors are drawn has drawn them twice, or it would know nothing."""
+    model = build(CONFIGS[name], data, seed=3)
+    if isinstance(model, Sampled):
+        for _ in range(2):
+            model.sweep(numpy_generator(3, "sweeps"))
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +128,7 @@ def with_old_padding(batch, columns):
 
 def test_every_model_is_under_the_contract():
     assert {config.name for config in CONFIGS.values()} == set(MODELS)
-    assert len(TRAINED) == 12
+    assert (len(TRAINED), len(BY_GRADIENT)) == (14, 13)
 
 
 class TestEveryModel:
@@ -123,7 +138,7 @@ class TestEveryModel:
 
     @pytest.fixture
     def model(self, name, eight):
-        return build(CONFIGS[name], eight, seed=3)
+        return built(name, eight)
 
     def test_it_has_a_complete_result_for_a_seed_again_and_again(self, name, eight):
         reports = []
@@ -171,7 +186,7 @@ class TestEveryModel:
     def test_its_size_is_known_to_the_planner(self, name, model, eight):
         size = DataSize(eight.n_users, eight.n_items, eight.n_days, len(eight.items))
         counted = 0
-        if isinstance(model, Network):
+        if isinstance(model, Network | Sampled):
             counted = sum(p.numel() for p in model.parameters())
         assert n_parameters(CONFIGS[name], size) == counted
         few, many = (
@@ -189,11 +204,16 @@ class TestTrainedModels:
 
     @pytest.mark.slow
     def test_it_learns_the_next_items_of_eight_users_by_heart(self, name, eight):
-        exact = CONFIGS[name].model_copy(update={"dropout": 0.0})
+        exact = CONFIGS[name]
+        if "dropout" in type(exact).model_fields:
+            exact = exact.model_copy(update={"dropout": 0.0})
         config = trial(name, mask_probability=0.5).model_copy(update={"model": exact})
         fit = Fit(config, eight, device="cpu")
         for _ in range(EPOCHS.get(name, 150)):
-            fit_epoch(fit.model, fit._batches, optimizer=fit._optimizer, dropout=None)
+            if isinstance(fit.model, Sampled):
+                fit.model.sweep(fit._draws)
+            else:
+                fit_epoch(fit.model, fit._batches, optimizer=fit._optimizer, dropout=None)
         # Without its two newest events a user's target at test is one that was trained on.
         kept = np.arange(len(eight.items)) < np.repeat(
             eight.offsets[1:] - 2, np.diff(eight.offsets)
@@ -212,7 +232,8 @@ class TestTrainedModels:
             max_len=CONFIGS[name].span,
         )
         (ndcg,) = (m.value for m in summarise(ranks) if m.metric == "ndcg@10")
-        assert ndcg > 0.8  # at random: 0.15
+        # At random: 0.15. A mean over draws around a prior does not know eight users by heart.
+        assert ndcg > (0.6 if name == "bptf" else 0.8)
 
     def test_another_seed_is_another_training(self, name, eight):
         first, other = (train(trial(name, seed=s), eight, report=ignore) for s in (0, 1))
@@ -239,14 +260,20 @@ class TestTrainedModels:
         assert [r.metrics for r in seen] == [r.metrics for r in whole_reports]
         assert len(seen) == 4
 
-    def test_numbers_that_explode_end_the_trial_in_words(self, name, eight):
-        with pytest.raises(Diverged, match="must be finite"):
-            train(trial(name, lr=1e38, epochs=3), eight, report=ignore)
-
     def test_the_padding_row_is_zero_and_stays_zero(self, name, eight):
         fit = Fit(trial(name), eight, device="cpu")
         fit.next_epoch()
         assert not fit.model.item_embedding[0].any()
+
+
+class TestModelsFittedByGradient:
+    @pytest.fixture(params=BY_GRADIENT)
+    def name(self, request):
+        return request.param
+
+    def test_numbers_that_explode_end_the_trial_in_words(self, name, eight):
+        with pytest.raises(Diverged, match="must be finite"):
+            train(trial(name, lr=1e38, epochs=3), eight, report=ignore)
 
     def test_parts_of_a_batch_add_up_to_its_gradient(self, name, eight, monkeypatch):
         from model import parts, train
@@ -263,6 +290,14 @@ class TestTrainedModels:
         found = [p.grad for p in fit.model.parameters() if p.grad is not None]
         for one, other in zip(found, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_factors_that_are_no_numbers_end_the_trial_in_words(eight):
+    fit = Fit(trial("bptf"), eight, device="cpu")
+    fit.next_epoch()
+    fit.model.user_embedding[3, 0] = torch.nan
+    with pytest.raises(Diverged, match="must be finite"):
+        fit.next_epoch()
 
 
 @pytest.mark.parametrize("name", CAUSAL)
@@ -323,12 +358,14 @@ def test_of_later_events_only_the_time_of_the_next_is_read(name, eight):
         assert moved[:, changed].max() > 1e-4
 
 
-@pytest.mark.parametrize("name", ["meantime", *LOOKING_AHEAD])
+@pytest.mark.parametrize("name", ["meantime", *LOOKING_AHEAD, "timesvd", "bptf"])
 def test_the_time_of_the_target_is_read(name, eight):
-    model = build(CONFIGS[name], eight, seed=3)
+    model = built(name, eight)
     batch = shown(name, eight)
     times = batch.times.clone()
     times[:, -1] += 10_000_000
+    if name in {"timesvd", "bptf"}:
+        times[:, -1] = eight.timestamps.min()  # what comes after the last bin belongs to it
     assert not torch.equal(model.state(batch), model.state(replace(batch, times=times)))
 
 

@@ -745,7 +745,7 @@ def test_a_study_may_name_every_model(tmp_path):
         f"studies: {{s: {{question: q, datasets: a, models: {names}, embeddings: [[day]]}}}}\n"
     )
     assert list(load_studies(written(tmp_path, text)).studies["s"].models) == names
-    assert len(names) == 10
+    assert len(names) == 12
 
 
 def test_embeddings_without_meantime_are_refused(tmp_path):

@@ -46,7 +46,7 @@ def test_every_option_of_a_trial_has_a_column():
         for section in (DatasetConfig, *MODELS.values(), TrainingConfig, EvaluationConfig)
         for name in section.model_fields
     }
-    assert len(declared) == 5 + (1 + 9 + 7) + 8 + 3
+    assert len(declared) == 5 + (1 + 9 + 10) + 8 + 3
     assert set(declared) <= set(TrialRow.__table__.c.keys())
     assert set(declared) <= set(RESULTS.c.keys())
 

@@ -20,7 +20,7 @@ def test_every_field_of_a_trial_that_a_study_can_vary_is_a_factor():
     fields = {name for config in MODELS.values() for name in config.model_fields}
     fields |= {*TrainingConfig.model_fields, *EvaluationConfig.model_fields}
     assert set(FACTORS) == fields - {"name", "embeddings"}
-    assert len(FACTORS) == 26
+    assert len(FACTORS) == 29
 
 
 def test_a_factor_knows_its_section_and_by_model_its_default():
@@ -40,10 +40,11 @@ def test_a_factor_knows_its_section_and_by_model_its_default():
 def test_models_read_different_factors():
     assert READ["popularity"] == ("protocol", "repeats")
     assert READ["item_knn"] == ("max_len", "neighbours", "decay", "protocol", "repeats")
+    assert READ["bptf"][:4] == ("hidden", "bins", "zero_weight", "samples")
     assert "mask_probability" in READ["bert4rec"]
     assert "mask_probability" not in READ["sasrec"]
     assert "train_window" not in READ["marank"]
-    timed = ["meantime", "cta", "time_lstm"]
+    timed = ["meantime", "cta", "time_lstm", "timesvd", "bptf"]
     assert [model for model in MODELS if "target_time" in READ[model]] == timed
 
 

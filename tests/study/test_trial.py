@@ -54,6 +54,9 @@ OTHER_MODELS = {
     "neighbours": 20,
     "decay": 0.1,
     "heads": 4,
+    "bins": 8,
+    "zero_weight": 0.5,
+    "samples": 5,
 }
 """The same for factors that only other models read, and for a number of heads that divides h."""
 
@@ -203,7 +206,7 @@ def test_the_default_network_is_a_legal_trial():
 
 def test_every_model_has_trials_of_its_own():
     trials = {model: of_model(model) for model in MODELS}
-    assert len({trial.id for trial in trials.values()}) == len(MODELS) == 10
+    assert len({trial.id for trial in trials.values()}) == len(MODELS) == 12
     for model, trial in trials.items():
         config = trial.config()
         assert (trial.model, config.model.name) == (model, model)

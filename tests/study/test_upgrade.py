@@ -86,7 +86,7 @@ def test_a_past_database_is_brought_up_to_date_with_all_its_data(store_url, tmp_
     attempts = frames.attempts(engine)
     assert attempts["torch"].dropna().tolist() == ["2.13.0"] * 4
     # Up to 0003 a result alone told its data; the next two are that database, brought up to date.
-    assert attempts["fingerprint"].notna().sum() == (5 if past == "0006" else 2)
+    assert attempts["fingerprint"].notna().sum() == (5 if past >= "0006" else 2)
     with engine.connect() as connection:
         context = MigrationContext.configure(
             connection,
