@@ -4,8 +4,9 @@
 
 `ml-1m` is read from the product's data folder. `made` is a generated set of the size and shape of
 ML-20M (138,493 users and 26,744 items to 20 million rows): skewed popularity, lognormal histories.
+`load` maps what `prepare` kept. `cpu` is processor seconds, which a busy machine hardly changes.
 Peak memory is the whole process's, the interpreter and its libraries included. Nothing is left in
-the data folder: prepared arrays are cached in a temporary one.
+the data folder: imports and prepared arrays go to a temporary one.
 """
 
 import argparse
@@ -55,7 +56,7 @@ def child(step: str, name: str, folder: Path) -> dict[str, object]:
     from model.data.prepare import load_prepared
     from model.data.sources import import_file
 
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     if step == "import":
         import_file(folder / f"{name}.parquet", name=name, folder=folder, columns=Columns())
         size = {}
@@ -64,8 +65,15 @@ def child(step: str, name: str, folder: Path) -> dict[str, object]:
         size = {"events": len(data.items), "users": data.n_users, "items": data.n_items}
         size |= {"fingerprint": data.fingerprint[:12]}
     seconds = time.perf_counter() - started
+    used = time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"step": step, "seconds": round(seconds, 2), "peak_mb": round(peak), **size}
+    return {
+        "step": step,
+        "seconds": round(seconds, 2),
+        "cpu": round(used, 2),
+        "peak_mb": round(peak),
+        **size,
+    }
 
 
 def measured(step: str, name: str, folder: Path) -> dict[str, object]:

@@ -112,7 +112,12 @@ def _delimited(
     if not content.endswith((b"\n", b"\r")):
         content += b"\n"  # without it the reader finds no row in a file of one line
     quoted = separator == ","
-    first = next((row for _, row in _records(content, separator)), [])
+    try:
+        first = next((row for _, row in _records(content, separator)), [])
+    except csv.Error as error:
+        raise RequestError(
+            f"the first line must be plain or properly quoted, got {name} ({error}); correct it"
+        ) from error
     if not first:
         raise RequestError(f"a data file must hold interactions, got none in {name}; check it")
     headerless = headerless or numbered(columns) or (columns == Columns() and _is_event(first))

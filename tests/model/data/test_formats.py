@@ -253,6 +253,15 @@ def test_a_faulty_line_of_json_is_named_and_the_lines_after_it_are_read(read, te
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.csv", HEADER + "u,a\nu\n"), ("a.jsonl", "x\n[]\n"), ("a.dat", "u::a::1::x\nu::a::1::\n")],
+)
+def test_a_file_of_nothing_but_faults_is_told_as_any_other(read, name, text):
+    with pytest.raises(RequestError, match=rf"got 2 faulty of 2 in {name}"):
+        read(name, text)
+
+
+@pytest.mark.parametrize(
     ("header", "message"),
     [
         ("user,item,when", "a.csv without one timestamp: it has user, item, when; name the"),
@@ -366,6 +375,7 @@ def test_movielens_s_table_is_taken_from_a_zip_of_several(read):
         ("a.csv", HEADER.encode() + b"u,\xff,5\n", r"must be UTF-8 .* in a\.csv, line 2"),
         ("a.csv", HEADER + "u\0,a,5\n", r"must be text, got NUL in a\.csv"),
         ("a.dat", "u\x1f::a::3::5\n", r"must be text, got the control character 0x1F in a\.dat"),
+        ("a.csv", "x" * 200_000, r"first line must be .* quoted, got a\.csv .*limit.*; correct it"),
         ("a.parquet", "PAR1", r"Parquet file must be whole, got a\.parquet .*again"),
     ],
 )
