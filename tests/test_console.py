@@ -172,7 +172,7 @@ def test_a_watched_status_ends_with_the_launch(launched, capsys):
     )
     assert waits == [WATCH_SECONDS, WATCH_SECONDS]
     assert capsys.readouterr().out.rstrip().endswith("all complete")
-    assert meantime("status", "--watch", folder=launched).stdout.startswith("four: 4 declared")
+    assert meantime("status", "--watch", folder=launched).stdout.startswith("one-fails: 3 declared")
 
 
 def test_every_command_and_option_says_what_it_is_for():
