@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from sqlalchemy import (
     Boolean,
+    ColumnElement,
     Connection,
     Engine,
     Integer,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     Text,
     and_,
     case,
+    cast,
     func,
     or_,
     select,
@@ -28,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from analysis.coverage import CLASSES, cell_class, declared_cells
+from model.config import EMBEDDINGS
 from model.results import SELECTED_BY, Protocol, Split
 from study import engine as database
 from study.column_types import Utc
@@ -47,7 +50,7 @@ from study.views import FACTOR_COLUMNS, RESULTS, shown_attempt
 
 _compared = CellRow.stage == "final"  # what was screened only chose what is confirmed
 _trial, _result = TrialRow.__table__.c, ResultRow.__table__.c
-_POINT = tuple(name for name in FACTOR_COLUMNS if name != "seed")
+_POINT = tuple(name for name in FACTOR_COLUMNS if name not in {"seed", *EMBEDDINGS})
 _CURVES_OF = ("dataset", "model", "embeddings", "heads", "target_time", "protocol", "repeats")
 _answers = and_(CellRow.trial == TrialRow.id, CellRow.state == "feasible")
 
@@ -215,6 +218,9 @@ def training_curves(engine: Engine, study: str) -> pd.DataFrame:
     hyperparameter point whose seeds are best on validation, or the points where several are. The
     database chooses: all of a large study's curves are millions of numbers.
     """
+    answered = and_(CellRow.study == study, _compared)
+    with engine.connect() as connection:
+        swept = _varying_factors(connection, answered)
     candidates = (
         select(
             CellRow.number,
@@ -222,13 +228,13 @@ def training_curves(engine: Engine, study: str) -> pd.DataFrame:
             TrialRow.result_attempt,
             *(_trial[name].label(f"is_{name}") for name in _CURVES_OF),
             func.avg(_result[f"validation_{SELECTED_BY}"])
-            .over(partition_by=[_trial.dataset, *(_trial[name] for name in _POINT)])
+            .over(partition_by=[_trial.dataset, *(_trial[name] for name in swept)])
             .label("reached"),
         )
         .select_from(CellRow)
         .join(TrialRow, _answers)
         .join(ResultRow, and_(_result.trial == _trial.id, _result.attempt == _trial.result_attempt))
-        .where(CellRow.study == study, _compared)
+        .where(answered)
         .subquery("candidates")
     )
     kin = [candidates.c[f"is_{name}"] for name in _CURVES_OF]
@@ -256,12 +262,28 @@ def training_curves(engine: Engine, study: str) -> pd.DataFrame:
                 EpochMetricRow.attempt == points.c.result_attempt,
             ),
         )
-        # Readers take means in another order: equal points may differ in the last digit.
-        .where(points.c.reached > points.c.best - 1e-9, or_(validation, loss))
+        # Whole billionths: readers take means in another order, and equal points may differ in the
+        # last digit. As an equation, since PostgreSQL then expects few rows and looks them up.
+        .where(cast((points.c.best - points.c.reached) * 1e9, Integer) == 0, or_(validation, loss))
         .order_by(points.c.number, EpochMetricRow.epoch, EpochMetricRow.metric)
     )
     with engine.connect() as connection:
         return read(connection, statement)
+
+
+def _varying_factors(connection: Connection, answered: ColumnElement[bool]) -> list[str]:
+    """Return the factors of which these cells' trials have several levels; the seed is none."""
+    several = [
+        case(
+            (func.min(_trial[name]) != func.max(_trial[name]), 1),
+            (func.count(_trial[name]).between(1, func.count() - 1), 1),  # some do not read it
+            else_=0,
+        )
+        for name in _POINT
+    ]
+    statement = select(*several).select_from(CellRow).join(TrialRow, _answers).where(answered)
+    found = connection.execute(statement).one()
+    return [name for name, varies in zip(_POINT, found, strict=True) if varies]
 
 
 def ranks(
