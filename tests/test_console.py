@@ -4,6 +4,8 @@ import json
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +15,7 @@ import typer
 
 from analysis.cli import WATCH_SECONDS, _watch, app
 from study.store import Store
-from tests.console import meantime
+from tests.console import environment, meantime
 from tests.stored import fill
 from tests.study.small import STUDIES, written
 
@@ -173,6 +175,35 @@ def test_a_watched_status_ends_with_the_launch(launched, capsys):
     assert waits == [WATCH_SECONDS, WATCH_SECONDS]
     assert capsys.readouterr().out.rstrip().endswith("all complete")
     assert meantime("status", "--watch", folder=launched).stdout.startswith("one-fails: 3 declared")
+
+
+def test_a_launch_tests_its_evaluator_before_it_trains(tmp_path):
+    written(tmp_path)
+    program = (
+        "import sys, model.evaluate as evaluation; "
+        "counted = evaluation._count; "
+        "evaluation._count = lambda found, allowed: counted(found, allowed) * 0; "
+        "from analysis.cli import main; sys.argv = ['meantime', 'launch', 'four', '--serial']; "
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "error: the evaluator failed its own test" in done.stderr
+    with closing(sqlite3.connect(tmp_path / "results.db")) as store:
+        assert store.execute("SELECT count(*) FROM attempt").fetchone() == (0,)
+
+
+def test_a_trial_with_more_processors_than_there_are_is_refused_without_ray_too(tmp_path):
+    studies = STUDIES.replace("seeds: [0]", "seeds: [0]\n    resources: {cpus: 999}", 1)
+    message = refusal("launch", "four", "--serial", folder=tmp_path, studies=studies)
+    assert "999 CPU asked for, it has " in message
 
 
 def test_every_command_and_option_says_what_it_is_for():
