@@ -12,7 +12,6 @@ the data folder: imports and prepared arrays go to a temporary one.
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -66,7 +65,9 @@ def child(step: str, name: str, folder: Path) -> dict[str, object]:
         size |= {"fingerprint": data.fingerprint[:12]}
     seconds = time.perf_counter() - started
     used = time.process_time() - used
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not `ru_maxrss`, which a process inherits from the one that started it.
+    status = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    peak = int(status["VmHWM"].split()[0]) / 1024
     return {
         "step": step,
         "seconds": round(seconds, 2),
