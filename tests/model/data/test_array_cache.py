@@ -1,10 +1,13 @@
 import json
 import mmap
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Lock
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from model.data.array_cache import mapped, size
 
@@ -101,6 +104,21 @@ def test_of_several_at_once_one_builds_and_all_map(tmp_path, build):
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(ask, range(6)))
     assert all(map(same, found))
+    assert build.built == 1
+
+
+def test_who_waited_for_the_lock_maps_what_was_built_meanwhile(tmp_path, build):
+    mapped(tmp_path / "made", build)
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "contents.json")
+    with ThreadPoolExecutor(1) as pool:
+        with FileLock(tmp_path / "a.lock"):
+            asked = pool.submit(mapped, tmp_path / "a", build)
+            # Opens once the other thread reads it: nothing is there yet when it first looks.
+            (tmp_path / "a" / "contents.json").write_text("")
+            shutil.rmtree(tmp_path / "a")
+            shutil.copytree(tmp_path / "made", tmp_path / "a")
+        assert same(asked.result())
     assert build.built == 1
 
 
