@@ -115,7 +115,11 @@ class Bench:
         # What runs the blocks, without the loss.
         name = "_encode" if self.options.model == "meantime" else "hidden"
         encode = getattr(self.model, name)
-        setattr(self.model, name, lambda *given: spend("encode", lambda: encode(*given)))
+
+        def spent(*given, **named):
+            return spend("encode", lambda: encode(*given, **named))
+
+        setattr(self.model, name, spent)
         batches = self.batches()
         kind = torch.device(self.device).type
         while (batch := spend("batches", lambda: next(batches, None))) is not None:
@@ -228,7 +232,8 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=8, help="of the epoch; 0: all")
     parser.add_argument("--batch", type=int, help="sequences a batch; by default the case's own")
     parser.add_argument("--hidden", type=int, default=64)
-    trained = [name for name, config in MODELS.items() if config.training_factors]
+    # Not those that count or sample: they have no batches.
+    trained = [name for name, config in MODELS.items() if "batch" in config.training_factors]
     parser.add_argument("--model", choices=trained, default="meantime")
     parser.add_argument("--embeddings", default="day+pos+sin+log")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
