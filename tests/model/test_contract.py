@@ -276,13 +276,14 @@ class TestModelsFittedByGradient:
             train(trial(name, lr=1e38, epochs=3), eight, report=ignore)
 
     def test_parts_of_a_batch_add_up_to_its_gradient(self, name, eight, monkeypatch):
-        from model import parts, train
+        from model import train
+        from model.limits import LIMITS
 
         fit = Fit(trial(name), eight, device="cpu")
         (batch,) = list(fit._batches)[:1]
         whole = train.gradient(fit.model, batch, None)
         expected = [p.grad.clone() for p in fit.model.parameters() if p.grad is not None]
-        few = replace(parts.LIMITS["cpu"], sequences=2)
+        few = replace(LIMITS["cpu"], sequences=2)
         monkeypatch.setitem(train.LIMITS, "cpu", few)
         fit.model.zero_grad()
         cut = train.gradient(fit.model, batch, None)
