@@ -154,9 +154,9 @@ def test_a_study_is_drawn_from_its_store(tmp_path):
     )
     # 18 cells: subsets none, Pos and Pos+Log, heads 1, 2 and per-embedding, 2 seeds. Two metrics
     # have a value in both protocols, each with a panel for each declared level of heads. Of the
-    # other kinds curves (of the one level with complete trials) and cost are supported.
+    # other kinds curves (of the one level with complete trials), cost and the data are supported.
     names = [path.name.split("_")[0] for path in exported.files if path.suffix == ".html"]
-    assert names == ["subsets"] * 9 + ["curves", "cost"]
+    assert names == ["subsets"] * 9 + ["curves", "cost", "data"]
     assert not_drawn["time-unit"].startswith("it takes a study that sweeps tau")
     page = (tmp_path / "figures" / "subsets_tiny_test_ndcg-at-10_heads-1.html").read_text()
     assert "Test NDCG@10 on tiny, heads 1" in page
