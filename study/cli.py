@@ -344,12 +344,6 @@ def _require_serial(what: "Plan", *, address: str | None, max_concurrent: int | 
         raise RequestError(
             "stop_early needs Ray, got --serial; leave --serial out, or write stop_early: null"
         )
-    here, asked = len(os.sched_getaffinity(0)), what.study.resources.cpus
-    if asked > here:
-        raise RequestError(
-            f"one trial must fit on this machine: {asked} CPU asked for, it has {here}; lower "
-            "`resources` of the study"
-        )
 
 
 def _dispatcher(

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,7 +26,7 @@ from model.errors import RequestError
 from model.results import selected
 from study.checkpoints import Checkpoints
 from study.definition import Resources
-from study.dispatch import Datasets
+from study.dispatch import Batch, Datasets
 from study.execute import TRAIN, Ended, EpochEnded, Event, Failed, Started
 from study.needs import Kind, Needs
 from study.supply import Course, Race, Supply, supply_of
@@ -37,6 +37,9 @@ START_SECONDS = 120.0
 
 END_SECONDS = 6.0
 """Longest wait for Ray to end of its own accord; then its processes are killed."""
+
+MOST_TOGETHER = 200
+"""So many words of the child are taken at once: between two looks of a launch at its orders."""
 
 FRUITLESS_STARTS = 3
 """So often in a row Ray may die without having started a trial."""
@@ -142,6 +145,7 @@ class RayDispatcher:
         datasets: Datasets,
         *,
         on_event: Callable[[Event], None],
+        batch: Batch = nullcontext,
     ) -> None:
         """Run every trial; Ctrl-C ends the dispatch within seconds.
 
@@ -149,7 +153,7 @@ class RayDispatcher:
             RequestError: Ray or the cluster does not answer, no node is large enough for a trial,
                 or Ray dies again and again.
         """
-        work = _Work(supply_of(trials), on_event, say=self._say)
+        work = _Work(supply_of(trials), on_event, batch=batch, say=self._say)
         fruitless = 0
         while fruitless < FRUITLESS_STARTS:
             begun = work.begun
@@ -170,9 +174,14 @@ class _Work:
     """Which trials are where: not sent, sent, started."""
 
     def __init__(
-        self, supply: Supply, on_event: Callable[[Event], None], *, say: Callable[[str], None]
+        self,
+        supply: Supply,
+        on_event: Callable[[Event], None],
+        *,
+        batch: Batch,
+        say: Callable[[str], None],
     ) -> None:
-        self._supply, self._on_event, self._say = supply, on_event, say
+        self._supply, self._on_event, self._batch, self._say = supply, on_event, batch, say
         self._unsent: deque[Trial] = deque()
         self._sent: dict[str, Trial] = {}
         self._started: set[str] = set()
@@ -189,21 +198,23 @@ class _Work:
             if child.is_up and not self._sent:
                 return None
             try:
-                kind, value = child.receive()
+                told = child.receive()
             except (EOFError, OSError):
                 return child.last_words()
-            match kind:
-                case "events":
-                    for event in value:
-                        self._take(event)
-                case "refused":
-                    raise RequestError(value)
-                case "broke":
-                    return str(value)
-                case "said":
-                    self._say(value)
-                case _:
-                    child.note(kind, value)
+            with self._batch():
+                for kind, value in told:
+                    match kind:
+                        case "events":
+                            for event in value:
+                                self._take(event)
+                        case "refused":
+                            raise RequestError(value)
+                        case "broke":
+                            return str(value)
+                        case "said":
+                            self._say(value)
+                        case _:
+                            child.note(kind, value)
 
     def _next(self, n: int, races: set[str]) -> Iterator[Order]:
         for _ in range(n):
@@ -259,9 +270,13 @@ class _Child:
         with suppress(OSError):  # a child that died is noticed where it is read
             self._line.send_bytes(pickle.dumps((kind, value), protocol=5))
 
-    def receive(self) -> tuple[str, Any]:
-        kind, value = pickle.loads(self._line.recv_bytes())
-        return kind, value
+    def receive(self) -> list[tuple[str, Any]]:
+        """Wait for a word, and take with it those that came meanwhile."""
+        told = [pickle.loads(self._line.recv_bytes())]
+        with suppress(EOFError, OSError):  # the end is met again by the next call
+            while len(told) < MOST_TOGETHER and self._line.poll():
+                told.append(pickle.loads(self._line.recv_bytes()))
+        return told
 
     def wait_until_up(self) -> None:
         """Wait for the child's first word.

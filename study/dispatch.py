@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from model.config import DatasetConfig
@@ -15,6 +16,9 @@ from study.supply import Supply, supply_of
 from study.trial import Trial
 
 Datasets = Mapping[DatasetConfig, PreparedData]
+
+Batch = Callable[[], AbstractContextManager[object]]
+"""Gives what is entered around events that arrived together."""
 
 
 class Dispatcher(Protocol):
@@ -33,8 +37,11 @@ class Dispatcher(Protocol):
         datasets: Datasets,
         *,
         on_event: Callable[[Event], None],
+        batch: Batch = nullcontext,
     ) -> None:
         """Run every trial, in this order as far as resources allow.
+
+        `batch` is entered around events that arrived together.
 
         It returns when no trial is under way and the supply has none.
         """
@@ -65,13 +72,15 @@ class SerialDispatcher:
         datasets: Datasets,
         *,
         on_event: Callable[[Event], None],
+        batch: Batch = nullcontext,
     ) -> None:
-        """Run the trials in order.
+        """Run the trials in order; each event comes on its own.
 
         Raises:
             RequestError: this machine has not the CPUs or the GPU that a trial asks for, or the
                 trials are to be stopped early: that is Ray's.
         """
+        del batch
         _require_processors(self._resources)
         require_device(device_of(self._resources))
         work = imported(self._work)

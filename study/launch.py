@@ -191,14 +191,41 @@ def launch(
         checkpoints=checkpoints,
     )
 
+    waiting: list[EpochEnded] = []
+    together = False
+
     def on_event(event: Event) -> None:
+        if together and isinstance(event, EpochEnded):
+            waiting.append(event)
+            return
+        record_waiting()
         recorder.record(event, trial_of=supply.trial)
         supply.observe(event)
         watch(event)
 
+    def record_waiting() -> None:
+        epochs = waiting.copy()
+        waiting.clear()
+        if epochs:
+            recorder.record_epochs(epochs)
+        for event in epochs:
+            supply.observe(event)
+            watch(event)
+
+    @contextmanager
+    def batch() -> Iterator[None]:
+        """Record the epochs of one batch in one statement, before whatever follows them."""
+        nonlocal together
+        together = True
+        try:
+            yield
+        finally:
+            together = False
+            record_waiting()
+
     try:
         with _terminated_as_interrupted():
-            dispatcher.dispatch(supply, datasets, on_event=on_event)
+            dispatcher.dispatch(supply, datasets, on_event=on_event, batch=batch)
     except KeyboardInterrupt:
         outcome.interrupted = True
         recorder.end_open("cancelled", "the launch was interrupted")
@@ -279,6 +306,11 @@ class _Recorder:
     def record(self, event: Event, *, trial_of: Callable[[str], Trial]) -> None:
         """Write one event, however long the store takes within `Persistence`."""
         self._persistence.write(lambda: self._record(event, trial_of), store=self._store)
+
+    def record_epochs(self, events: Sequence[EpochEnded]) -> None:
+        """Write epochs that arrived together, in one transaction; one that is known stays."""
+        epochs = [(e.trial_id, self._attempts[e.trial_id], e.report) for e in events]
+        self._persistence.write(lambda: self._store.record_epochs(epochs), store=self._store)
 
     def _record(self, event: Event, trial_of: Callable[[str], Trial]) -> None:
         # Told again after a lost connection, each of these changes nothing that was done already.

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import OperationalError
 
 from model.errors import RequestError
@@ -15,6 +15,7 @@ from study.launch import backlog, few_negatives, launch, prepare_datasets
 from study.persistence import Persistence
 from study.store import Store
 from study.supply import supply_of
+from tests.stored import ENVIRONMENT, report, result
 from tests.study.small import planned
 
 
@@ -25,7 +26,8 @@ class DyingWorkers:
         self._deaths = deaths
         self._seen: Counter[str] = Counter()
 
-    def dispatch(self, trials, datasets, *, on_event) -> None:
+    def dispatch(self, trials, datasets, *, on_event, batch) -> None:
+        del batch
         supply = supply_of(trials)
         while (trial := supply.take()) is not None:
             self._seen[trial.id] += 1
@@ -33,6 +35,20 @@ class DyingWorkers:
                 on_event(Failed(trial.id, "lost", "the worker died"))
             else:
                 SerialDispatcher(Resources()).dispatch([trial], datasets, on_event=on_event)
+
+
+class InBatches:
+    """A dispatcher that trains nothing; all events but a trial's first and last come together."""
+
+    def dispatch(self, trials, datasets, *, on_event, batch) -> None:
+        del datasets
+        supply = supply_of(trials)
+        while (trial := supply.take()) is not None:
+            on_event(Started(trial.id, ENVIRONMENT))
+            with batch():
+                for epoch in range(1, 51):
+                    on_event(EpochEnded(trial.id, report(epoch)))
+            on_event(Completed(trial.id, result(0.2)))
 
 
 def launched(name: str, folder: Path, *, dispatcher=None, watch=lambda _: None, retry=None):
@@ -74,6 +90,23 @@ def test_a_catalogue_too_small_for_a_hundred_negatives_is_said_once(tmp_path):
         "tiny: popular-100 ranks some users' targets among 16 items, all that they never had, "
         "not among 100."
     ]
+
+
+def test_epochs_that_arrive_together_are_one_transaction_and_all_are_seen(tmp_path):
+    commits, seen = [], []
+
+    @event.listens_for(Engine, "commit")
+    def count(connection):
+        commits.append(connection)
+
+    try:
+        launched("four", tmp_path, dispatcher=InBatches(), watch=seen.append)
+    finally:
+        event.remove(Engine, "commit", count)
+    losses = "SELECT count(DISTINCT epoch), count(*) FROM epoch_metric WHERE metric = 'loss'"
+    assert rows(tmp_path, losses) == [(50, 4 * 50)]
+    assert [type(one) for one in seen] == [Started, *[EpochEnded] * 50, Completed] * 4
+    assert len(commits) < 40
 
 
 def test_a_complete_study_leaves_nothing_to_run(tmp_path):

@@ -21,7 +21,8 @@ class Watched(SerialDispatcher):
         super().__init__(Resources(), work=work)
         self.alone = []
 
-    def dispatch(self, trials, datasets, *, on_event):
+    def dispatch(self, trials, datasets, *, on_event, batch):
+        del batch
         supply = supply_of(trials)
         while (trial := supply.take()) is not None:
             if supply.alone(trial):
