@@ -27,7 +27,7 @@ SCROLLING = """[...document.querySelectorAll('.scroll')]
   .map(box => box.querySelector('tr').innerText)"""
 
 NARROWEST = """Math.min(
-  ...[...document.querySelectorAll('.js-plotly-plot')].map(box => box.offsetWidth))"""
+  9999, ...[...document.querySelectorAll('.js-plotly-plot')].map(box => box.offsetWidth))"""
 
 PLACE = """(() => {
   const area = document.querySelector('.js-plotly-plot .nsewdrag');
@@ -51,7 +51,8 @@ class Seen:
     """What one view of a page showed.
 
     `seconds` is from the request to the end of loading, before figures are asked for.
-    `narrowest` is the least width that a figure was laid out in, before it was made smaller.
+    `narrowest` is the least width that a figure was laid out in, before it was made smaller; 9999
+    without one.
     `hover` is the text at the place pointed at, `text` what is visible, `scrolling` the texts of
     the first rows of tables that need a scroll bar.
     """
