@@ -6,8 +6,9 @@ every other command starts fast.
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from study.durations import duration
 from study.terminal import err, out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from model.config import DatasetConfig
     from model.sizes import DataSize
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from study.launch import Backlog
     from study.needs import Needs
     from study.plan import Plan
+    from study.progress import Progress
     from study.store import Standing, Store
     from study.trial import Trial
 
@@ -198,6 +200,7 @@ def launch_command(
     def say(line: str) -> None:
         console.print(line, markup=False)
 
+    persistence = Persistence(say=say)
     if serial:
         _require_serial(what, address=address, max_concurrent=max_concurrent)
     with Store.open(store) as opened, opened.claim():
@@ -223,7 +226,7 @@ def launch_command(
         if is_dynamic(what):
             from study.search import search_supply  # noqa: PLC0415
 
-            supply = search_supply(what, opened)
+            supply = search_supply(what, opened, persistence=persistence)
             what = supply.plan
         left = backlog(what, opened, datasets=datasets, retry=classes)
         if supply:
@@ -254,7 +257,8 @@ def launch_command(
             f"{stands.missing} to run; results go to {opened.url}",
             slots=_slots(resources, serial=serial, max_concurrent=max_concurrent),
         )
-        with progress:
+        summarise = partial(_summarised, opened, study, progress=progress, named=named, say=say)
+        with _even_if_refused(summarise), progress:
             outcome = launch(
                 supply or left.trials,
                 store=opened,
@@ -263,19 +267,45 @@ def launch_command(
                 watch=progress,
                 retries=what.study.retries,
                 checkpoints=checkpoints,
-                persistence=Persistence(say=say),
+                persistence=persistence,
             )
-        stands = opened.standing(study)
-        say(
-            f"{stands.complete} of {stands.wanted} trials complete{_stopped(stands)} in "
-            f"{duration(progress.seconds)}."
-        )
-        for trial_id, failed in outcome.failed.items():
-            say(f"failed: {trial_id} {named(trial_id)}: {failed.failure}: {failed.message}")
+        stands = summarise()
     if outcome.interrupted:
         say(f"Interrupted. `meantime launch {study}` continues with the trials that are left.")
     if outcome.interrupted or stands.missing:
         raise typer.Exit(INTERRUPTED if outcome.interrupted else SOME_FAILED)
+
+
+def _summarised(
+    opened: "Store",
+    study: str,
+    *,
+    progress: "Progress",
+    named: "Callable[[str], str]",
+    say: "Callable[[str], None]",
+) -> "Standing":
+    """Say where the study stands and what failed in this launch; return where it stands."""
+    stands = opened.standing(study)
+    say(
+        f"{stands.complete} of {stands.wanted} trials complete{_stopped(stands)} in "
+        f"{duration(progress.seconds)}."
+    )
+    for trial_id, failed in progress.failed.items():
+        say(f"failed: {trial_id} {named(trial_id)}: {failed.failure}: {failed.message}")
+    return stands
+
+
+@contextmanager
+def _even_if_refused(summarise: "Callable[[], object]") -> "Iterator[None]":
+    """Say what there is before why it ends, where the last node dies or the store stays away."""
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+
+    try:
+        yield
+    except RequestError:
+        with suppress(DBAPIError):
+            summarise()
+        raise
 
 
 def _prepared(what: "Plan", opened: "Store", *, say: "Callable[[str], None]") -> "Datasets":

@@ -185,7 +185,7 @@ class _Work:
         self._unsent: deque[Trial] = deque()
         self._sent: dict[str, Trial] = {}
         self._started: set[str] = set()
-        self._courses: dict[str, list[tuple[int, float]]] = {}
+        self._courses: dict[str, dict[int, float]] = {}
         self.begun = 0
 
     def through(self, child: "_Child") -> str | None:
@@ -225,10 +225,10 @@ class _Work:
             race, before = self._supply.race(trial), {}
             if race is not None:
                 if race.name not in races:
-                    now = {key: tuple(course) for key, course in self._courses.items()}
+                    now = {key: tuple(course.items()) for key, course in self._courses.items()}
                     before = {**self._supply.run_before(race), **now}
                     races.add(race.name)
-                self._courses.setdefault(trial.id, [])
+                self._courses.setdefault(trial.id, {})
             yield Order(trial, alone=self._supply.alone(trial), race=race, before=before)
 
     def _take(self, event: Event) -> None:
@@ -242,7 +242,7 @@ class _Work:
             case EpochEnded(_, report) if key in self._courses:
                 value = selected(report.metrics)
                 if value is not None:
-                    self._courses[key].append((report.epoch, value))
+                    self._courses[key][report.epoch] = value
             case _ if isinstance(event, Ended):
                 del self._sent[key]
                 self._started.discard(key)

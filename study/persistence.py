@@ -6,11 +6,14 @@ none of them costs a trial. Workers go on meanwhile, and their reports wait.
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from model.errors import RequestError
 from study.store import Store
+
+Answer = TypeVar("Answer")
 
 PATIENCE_SECONDS = 180.0
 """So long one write is tried again."""
@@ -38,8 +41,8 @@ class Persistence:
     ) -> None:
         self._seconds, self._say, self._clock, self._pause = seconds, say, clock, pause
 
-    def write(self, record: Callable[[], None], *, store: Store) -> None:
-        """Call `record` until it succeeds; it must be right to call it again.
+    def write(self, record: Callable[[], Answer], *, store: Store) -> Answer:
+        """Call `record` until it succeeds, and return its answer; it must bear being called again.
 
         Raises:
             DBAPIError: the store did not take it in time, or refused what it was given.
@@ -50,7 +53,7 @@ class Persistence:
             try:
                 if lost:
                     store.renew_claim()
-                record()
+                answer = record()
             except (OperationalError, InterfaceError) as error:
                 if self._clock() - began >= self._seconds:
                     raise
@@ -65,7 +68,7 @@ class Persistence:
             else:
                 if lost:
                     self._say(f"{store.url} is written again; nothing was lost")
-                return
+                return answer
 
 
 def unwritable(store: Store, error: DBAPIError) -> RequestError:

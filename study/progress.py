@@ -107,6 +107,11 @@ class Progress:
                 self._say(f"{self._label(trial_id)}: {failure}: {message}")
 
     @property
+    def failed(self) -> dict[str, Failed]:
+        """The last failure of each trial that has failed and was not begun again."""
+        return self._failed
+
+    @property
     def done(self) -> int:
         """Trials that need nothing more, those of earlier launches included."""
         return self._complete_before + len(self._seconds) + self._censored

@@ -7,20 +7,23 @@ soon as it is made, so a launch can be repeated at any moment and goes on where 
 """
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from model.results import selected
 from study.asking import Asked, Asking
 from study.cells import Cell
 from study.contenders import Block, Contender
 from study.execute import Censored, Completed, EpochEnded, Event, Failed
+from study.persistence import Persistence
 from study.plan import Plan
 from study.space import Value
 from study.store import Store
 from study.supply import AHEAD, FAR_AHEAD, Course, Race
 from study.trial import Trial
+
+Answer = TypeVar("Answer")
 
 
 class Record(Protocol):
@@ -110,7 +113,7 @@ class SearchSupply:
         self._ready: deque[Trial] = deque()
         self._under_way: set[str] = set()
         self._entry: dict[str, _Entry] = {}
-        self._courses: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self._courses: dict[str, dict[int, float]] = defaultdict(dict)
         self._standings = [self._found(contender, plan) for contender in plan.contenders]
         self.plan = self._filled(plan)
 
@@ -235,7 +238,8 @@ class SearchSupply:
             case EpochEnded(trial_id, report):
                 value = selected(report.metrics)
                 if value is not None:
-                    self._courses[trial_id].append((report.epoch, value))
+                    # By epoch: a training that is continued tells of the epochs before again.
+                    self._courses[trial_id][report.epoch] = value
             case Completed(trial_id, result):
                 entry.scores[trial_id] = selected(result.metrics) or 0.0
                 self._ended(entry, trial_id)
@@ -340,7 +344,7 @@ class SearchSupply:
 
     def _course(self, entry: _Entry) -> Course:
         """Return the mean over seeds, as far as all of them came."""
-        known = {t.id: tuple(self._courses[t.id]) for t in entry.trials}
+        known = {t.id: tuple(self._courses[t.id].items()) for t in entry.trials}
         missing = [trial_id for trial_id, course in known.items() if not course]
         known |= self._record.courses(missing) if missing else {}
         by_epoch: dict[int, list[float]] = defaultdict(list)
@@ -377,13 +381,49 @@ class SearchSupply:
             self._record.record_points(self.plan, cells)
 
 
-def search_supply(plan: Plan, store: Store) -> SearchSupply:
+class Persisting:
+    """A store that is asked again while it is away, as `Persistence` says for every report."""
+
+    def __init__(self, store: Store, persistence: Persistence) -> None:
+        self._store, self._persistence = store, persistence
+
+    def record_points(
+        self, plan: Plan, cells: Sequence[Cell], *, trials: Sequence[Trial] = ()
+    ) -> None:
+        """Replace cells by those of the same index, and add their trials."""
+        self._persisted(lambda: self._store.record_points(plan, cells, trials=trials))
+
+    def uncensor(self, trial_ids: Sequence[str]) -> list[str]:
+        """Make trials that were stopped early pending."""
+        return self._persisted(lambda: self._store.uncensor(trial_ids))
+
+    def states(self, trial_ids: Sequence[str]) -> dict[str, str]:
+        """Return the state of each trial that the store knows."""
+        return self._persisted(lambda: self._store.states(trial_ids))
+
+    def scores(self, trial_ids: Sequence[str]) -> dict[str, float]:
+        """Return the validation NDCG@10 of each complete trial."""
+        return self._persisted(lambda: self._store.scores(trial_ids))
+
+    def courses(self, trial_ids: Sequence[str]) -> dict[str, Course]:
+        """Return the validation NDCG@10 of each trial's last attempt, epoch by epoch."""
+        return self._persisted(lambda: self._store.courses(trial_ids))
+
+    def _persisted(self, ask: Callable[[], Answer]) -> Answer:
+        return self._persistence.write(ask, store=self._store)
+
+
+def search_supply(
+    plan: Plan, store: Store, *, persistence: Persistence | None = None
+) -> SearchSupply:
     """Return the supply of a study whose launch decides as results come.
 
     Args:
         plan: the study as declared.
         store: claimed by this launch. Record the supply's plan in it, then `start`.
+        persistence: how long the store may be away; by default as `Persistence` says.
     """
     search = plan.study.searched
     asking = Asking(store.engine, study=plan.study.name, search=search) if search else None
-    return SearchSupply(plan, record=store, asking=asking)
+    record = Persisting(store, persistence or Persistence())
+    return SearchSupply(plan, record=record, asking=asking)

@@ -278,3 +278,19 @@ def test_a_bug_in_the_dispatcher_leaves_no_attempt_running(tmp_path):
     assert rows(tmp_path, "SELECT failure, message FROM attempt") == [
         ("lost", "the launch ended: ZeroDivisionError: ")
     ]
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_launch_that_is_refused_midway_says_first_what_there_is(away):
+    from study.cli import _even_if_refused
+
+    said = []
+
+    def summarise():
+        if away:  # the store, which may be why
+            raise OperationalError("SELECT", {}, OSError("server closed the connection"))
+        said.append("3 of 4 trials complete")
+
+    with pytest.raises(RequestError, match="one trial must fit"), _even_if_refused(summarise):
+        raise RequestError("one trial must fit on one node")
+    assert said == ([] if away else ["3 of 4 trials complete"])

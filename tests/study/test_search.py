@@ -9,10 +9,12 @@ from typing import get_args
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from model.data.prepare import load_prepared
 from study.definition import load_studies, study_named
 from study.execute import Censored, Completed, EpochEnded, Failed
+from study.persistence import Persistence
 from study.plan import plan
 from study.search import search_supply
 from study.store import Store
@@ -384,6 +386,50 @@ def test_a_point_that_was_stopped_is_told_to_optuna_as_far_as_it_came(tmp_path):
     assert launches.rows("SELECT step, intermediate_value FROM trial_intermediate_values") == [
         (1, 0.5)
     ]
+
+
+def test_a_continued_training_tells_its_epochs_again_and_each_counts_once(tmp_path):
+    stopped = TPE + "    stop_early: {asha: {grace: 1, reduction: 2}}\n"
+    launches = Launches(tmp_path, stopped, value=by_lr)
+    with Store.open(launches.url) as store, store.claim():
+        supply = search_supply(launches.plan, store)
+        store.record_plan(supply.plan)
+        supply.start()
+        # Of both seeds of the first point, the first is lost after an epoch and continued.
+        for values in ([0.25, 0.25], [0.75]):
+            trial = supply.take()
+            attempt = store.begin_attempt(trial.id, ENVIRONMENT)
+            for value in values:
+                supply.observe(EpochEnded(trial.id, report(1, ndcg=value)))
+            store.censor(trial.id, attempt, epoch=1)
+            supply.observe(Censored(trial.id, 1))
+    assert launches.rows("SELECT step, intermediate_value FROM trial_intermediate_values") == [
+        (1, 0.5)
+    ]
+
+
+class AwayOnce(Store):
+    """A store that is away the first time that points are recorded."""
+
+    away = 1
+
+    def record_points(self, *what, **more):
+        if self.away:
+            self.away -= 1
+            raise OperationalError("DELETE", {}, OSError("server closed the connection"))
+        super().record_points(*what, **more)
+
+
+def test_a_store_that_is_away_when_a_point_is_chosen_costs_nothing(tmp_path):
+    launches = Launches(tmp_path, TPE, value=by_lr)
+    pauses = []
+    with AwayOnce.open(launches.url) as store, store.claim():
+        supply = search_supply(launches.plan, store, persistence=Persistence(pause=pauses.append))
+        store.record_plan(supply.plan)
+        supply.start()
+        assert supply.take() is not None
+    assert pauses == [0.5]
+    assert len(launches.points()) == 2  # both seeds of the first point
 
 
 def test_the_study_of_the_page_about_search_is_as_the_page_says(tmp_path):
