@@ -21,7 +21,7 @@ from study.durations import duration
 from study.terminal import err, out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from model.config import DatasetConfig
     from model.sizes import DataSize
