@@ -219,7 +219,7 @@ def test_swept_factors_get_a_column_and_others_do_not():
 
 
 def test_every_factor_of_a_trial_is_known():
-    assert len(FACTORS) == 27
+    assert len(FACTORS) == 30
     assert {"hidden", "heads", "tau", "target_time", "patience", "lr", "precision"} <= set(FACTORS)
     assert not {"seed", "embeddings", "name"} & set(FACTORS)
 

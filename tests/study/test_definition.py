@@ -709,8 +709,8 @@ def test_one_model_may_be_written_in_four_ways(tmp_path, models):
             "sasrec: {grid",
             "sasrek: {grid",
             "s.yaml:8: studies.s.models.sasrek: must be one of meantime, bert4rec, tisasrec, "
-            "sasrec, marank, cta, time_lstm, transformer, item_knn, popularity, got 'sasrek'; "
-            "did you mean sasrec?",
+            "sasrec, marank, cta, time_lstm, transformer, timesvd, bptf, item_knn, popularity, got "
+            "'sasrek'; did you mean sasrec?",
         ),
         (
             "{grid: {dropout: [0.1, 0.5]}}",
