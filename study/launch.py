@@ -191,10 +191,12 @@ def launch(
         checkpoints=checkpoints,
     )
 
+    interrupts = _Interrupts()
     waiting: list[EpochEnded] = []
     together = False
 
     def on_event(event: Event) -> None:
+        interrupts.check()
         if together and isinstance(event, EpochEnded):
             waiting.append(event)
             return
@@ -224,7 +226,7 @@ def launch(
             record_waiting()
 
     try:
-        with _terminated_as_interrupted():
+        with interrupts.heard():
             dispatcher.dispatch(supply, datasets, on_event=on_event, batch=batch)
     except KeyboardInterrupt:
         outcome.interrupted = True
@@ -380,18 +382,38 @@ class _Recorder:
         self._attempts.clear()
 
 
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM end a launch as Ctrl-C does, where this thread may decide so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+class _Interrupts:
+    """Ctrl-C and SIGTERM as KeyboardInterrupt, once more where the first one was swallowed.
 
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+    Python drops an exception that a signal raises inside a weak reference's callback or `__del__`,
+    of which a database connection has many: then the next event raises it.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def check(self) -> None:
+        """Raise if a signal has come."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Take the two signals, where this thread may decide so."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        if before[signal.SIGINT] is signal.SIG_IGN:  # a job in the background of a shell
+            del before[signal.SIGINT]
+        for number in before:
+            signal.signal(number, self._interrupt)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _interrupt(self, _signal: int, _frame: FrameType | None) -> None:
+        self._asked = True
         raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,6 +1,8 @@
 """A launch runs exactly what is not complete, and the store tells the whole story."""
 
+import signal
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,28 @@ def test_epochs_that_arrive_together_are_one_transaction_and_all_are_seen(tmp_pa
     assert rows(tmp_path, losses) == [(50, 4 * 50)]
     assert [type(one) for one in seen] == [Started, *[EpochEnded] * 50, Completed] * 4
     assert len(commits) < 40
+
+
+class Deaf:
+    """A dispatcher in which a signal's exception is lost, as in a weak reference's callback."""
+
+    def dispatch(self, trials, datasets, *, on_event, batch) -> None:
+        del datasets, batch
+        supply = supply_of(trials)
+        on_event(Started((trial := supply.take()).id, ENVIRONMENT))
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(self.number)
+        on_event(EpochEnded(trial.id, report(1)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_whose_exception_was_swallowed_interrupts_at_the_next_event(tmp_path, number):
+    deaf = Deaf()
+    deaf.number = number
+    _, outcome = launched("four", tmp_path, dispatcher=deaf)
+    assert outcome.interrupted
+    assert rows(tmp_path, "SELECT state, failure FROM attempt") == [("failed", "cancelled")]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_complete_study_leaves_nothing_to_run(tmp_path):
