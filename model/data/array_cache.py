@@ -61,6 +61,8 @@ def _read(entry: Path) -> Arrays | None:
     """Map an entry's arrays; None where any is not as it was written."""
     try:
         contents = json.loads((entry / _CONTENTS).read_bytes())
+        if set(contents) != {file.stem for file in entry.glob("*.npy")}:
+            return None
         arrays = {}
         for name, digest in contents.items():
             file = entry / f"{name}.npy"
@@ -68,7 +70,7 @@ def _read(entry: Path) -> Arrays | None:
                 return None
             # As a plain array: pickling a memmap would copy what can be handed on as it is.
             arrays[name] = np.asarray(np.load(file, mmap_mode="r"))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
     return arrays
 

@@ -37,6 +37,12 @@ def same(found):
     }
 
 
+def forget(contents, name):
+    digests = json.loads(contents.read_text())
+    del digests[name]
+    contents.write_text(json.dumps(digests))
+
+
 def root(array):
     while isinstance(array, np.ndarray) and array.base is not None:
         array = array.base
@@ -66,10 +72,13 @@ def test_arrays_are_built_once_and_mapped_from_then_on(tmp_path, build):
         lambda entry: flip(entry / "contents.json", at=40),
         lambda entry: (entry / "contents.json").write_text("[1]"),
         lambda entry: (entry / "contents.json").write_text(json.dumps({"numbers": "x"})),
+        lambda entry: (entry / "contents.json").write_text("{}"),
+        lambda entry: forget(entry / "contents.json", name="texts"),
     ],
     ids=[
         *["array gone", "contents gone", "array empty", "array cut off", "a bit in an array"],
         *["a bit in the contents", "other contents", "wrong contents"],
+        *["no contents", "an array left out of the contents"],
     ],
 )
 def test_what_is_damaged_or_missing_is_built_again(tmp_path, build, damage):
