@@ -202,7 +202,7 @@ def test_the_network_in_float32_agrees_with_golden_outputs(golden: Golden):
 def test_the_network_agrees_with_golden_gradients(golden: Golden):
     made = network(golden)
     made.loss(batch_of(golden)).backward()
-    agree(golden, {name: p.grad for name, p in made.named_parameters()})
+    assert_agree(golden, {name: p.grad for name, p in made.named_parameters()})
 
 
 def test_the_oracle_agrees_with_golden_outputs_and_gradients(golden: Golden):
@@ -220,7 +220,7 @@ def test_the_oracle_agrees_with_golden_outputs_and_gradients(golden: Golden):
         else:
             torch.testing.assert_close(torch.stack(row).detach()[real], expected[real], **close)
     loss.backward()
-    agree(golden, {name: w.grad for name, w in weights.items()})
+    assert_agree(golden, {name: w.grad for name, w in weights.items()})
 
 
 def test_the_personalised_times_agree_with_golden_inputs(golden: Golden):
@@ -230,7 +230,7 @@ def test_the_personalised_times_agree_with_golden_inputs(golden: Golden):
         assert torch.equal(scaled_times(batch)[real], golden.inputs["scaled_times"][real])
 
 
-def agree(golden: Golden, gradients: dict[str, Tensor | None]) -> None:
+def assert_agree(golden: Golden, gradients: dict[str, Tensor | None]) -> None:
     assert set(gradients) == set(golden.gradients)
     for name, expected in golden.gradients.items():
         found = gradients[name]
