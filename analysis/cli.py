@@ -108,7 +108,9 @@ def status_command(
     from dataclasses import asdict  # noqa: PLC0415
     from datetime import UTC, datetime  # noqa: PLC0415
 
+    from analysis.outdated import outdated, outdated_note  # noqa: PLC0415
     from analysis.status import lines, status, studies_in, trial_lines  # noqa: PLC0415
+    from model.data.sources import data_folder  # noqa: PLC0415
     from study.engine import is_claimed, reading  # noqa: PLC0415
 
     engine = reading(store)
@@ -117,6 +119,8 @@ def status_command(
             out().print(line, markup=False)
         return
     names = [study] if study else studies_in(engine)
+    folder = data_folder(os.environ)
+    changed = outdated(engine, names, folder)
     if output is ReadFormat.json:
         if watch:
             raise RequestError("--watch draws a table again and again: it takes no --format json")
@@ -144,6 +148,8 @@ def status_command(
             said.append(_sum(standing.coverage))
             # What runs without a launch was left by its death.
             said += lines(standing, now=datetime.now(UTC), claimed=claimed)
+        if changed:
+            said.append(outdated_note(changed, folder))
         return "\n".join(said)
 
     if watch:
@@ -177,19 +183,28 @@ def coverage_command(
     store: StoreUrl = DEFAULT_STORE,
     output: ReadFormatOption = ReadFormat.table,
 ) -> None:
-    """Prove that the classes of cells add up to the declared product; exit 1 if any is missing."""
+    """Prove that the classes of cells add up to the declared product; exit 1 if any is missing.
+
+    So is a result on other data than this machine has now.
+    """
     from analysis.coverage import coverage, left_behind, left_behind_note  # noqa: PLC0415
+    from analysis.outdated import outdated, outdated_note  # noqa: PLC0415
+    from model.data.sources import data_folder  # noqa: PLC0415
     from study.engine import reading  # noqa: PLC0415
 
     engine = reading(store)
     standing = coverage(engine, study)
+    folder = data_folder(os.environ)
+    changed = outdated(engine, [study], folder)
     if output is ReadFormat.json:
         _write_json(standing.as_dict())
     else:
         out().print(_sum(standing), markup=False)
     if standing.counts["running"] and (dead := left_behind(engine, store)):
         err().print(left_behind_note(dead), markup=False)
-    if standing.missing:
+    if changed:
+        err().print(outdated_note(changed, folder), markup=False)
+    if standing.missing or changed:
         raise typer.Exit(SOME_FAILED)
 
 

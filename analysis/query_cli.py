@@ -1,5 +1,6 @@
 """The command `meantime query`: rows of the results database, chosen, grouped and printed."""
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -90,7 +91,10 @@ def query_command(
     """
     from analysis.coverage import left_behind, left_behind_note  # noqa: PLC0415
     from analysis.frames import open_reader  # noqa: PLC0415
+    from analysis.outdated import outdated, outdated_note  # noqa: PLC0415
     from analysis.rendering import render  # noqa: PLC0415
+    from analysis.status import studies_in  # noqa: PLC0415
+    from model.data.sources import data_folder  # noqa: PLC0415
 
     choices = {
         "--study": study,
@@ -117,6 +121,10 @@ def query_command(
         and (dead := left_behind(engine, store))
     ):
         err().print(left_behind_note(dead), markup=False)
+    if sql is None:
+        folder = data_folder(os.environ)
+        if changed := outdated(engine, [study] if study else studies_in(engine), folder):
+            err().print(outdated_note(changed, folder), markup=False)
     rendered = render(frame, output.value, width=out().width)
     content = rendered if isinstance(rendered, bytes) else rendered.encode()
     if path is not None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from model.config import DatasetConfig
 from model.data import sources, synthetic
-from model.data.array_cache import Arrays, mapped
+from model.data.array_cache import Arrays, mapped, peek
 from model.data.interactions import Interactions, content_sha256
 from model.data.negatives import popular_negatives, uniform_negatives
 from model.errors import RequestError
@@ -81,19 +81,39 @@ def load_prepared(config: DatasetConfig, folder: Path) -> PreparedData:
     Raises:
         RequestError: nothing of that name is stored, or too little is left of it.
     """
-    if config.synthetic is not None:
-        source = config.synthetic.model_dump_json()
-    else:
-        with sources.stored_file(config.name, folder).open("rb") as file:
-            source = hashlib.file_digest(file, "sha256").hexdigest()
 
     def build() -> Arrays:
         if config.synthetic is not None:
             return _arrays(prepare(synthetic.generate(config.synthetic), config))
         return _arrays(prepare(sources.load(config.name, folder), config))
 
-    entry = folder / sources.PREPARED / cache_key(source, config)
-    return _prepared(mapped(entry, build), name=config.name)
+    return _prepared(mapped(_entry(config, folder), build), name=config.name)
+
+
+def fingerprint_here(config: DatasetConfig, folder: Path) -> str | None:
+    """Return the fingerprint that `load_prepared` would give, without preparing anything.
+
+    None where `folder` does not have the data, or never had those of a recipe prepared.
+    """
+    try:
+        known = peek(_entry(config, folder), "fingerprint")
+        if known is not None:
+            return str(known[0])
+        if config.synthetic is not None:
+            return None
+        return _fingerprint(sources.load(config.name, folder), config)
+    except RequestError:
+        return None
+
+
+def _entry(config: DatasetConfig, folder: Path) -> Path:
+    """Return where `folder` keeps the arrays of a declared data set, prepared or not."""
+    if config.synthetic is not None:
+        source = config.synthetic.model_dump_json()
+    else:
+        with sources.stored_file(config.name, folder).open("rb") as file:
+            source = hashlib.file_digest(file, "sha256").hexdigest()
+    return folder / sources.PREPARED / cache_key(source, config)
 
 
 def prepare(interactions: Interactions, config: DatasetConfig) -> PreparedData:
