@@ -9,7 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Label, Text, and_, case, func, literal, select
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Label,
+    Select,
+    Text,
+    and_,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+)
 
 from model.errors import RequestError
 from study.engine import is_claimed
@@ -18,8 +30,22 @@ from study.schema import AttemptRow, CellRow, StudyRow, TrialRow
 CLASSES = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
 """What a declared cell can be: exactly one of these."""
 
+
+def _that_have(key: str) -> Select[str]:
+    """Select the studies whose definition says something under a key."""
+    return select(StudyRow.name).where(StudyRow.definition.not_like(f'%"{key}":null%'))
+
+
+_confirming = and_(CellRow.stage == "final", CellRow.study.in_(_that_have("confirm")))
+_wanted_whole = or_(CellRow.study.not_in(_that_have("stop_early")), _confirming)
+
 cell_class: Label[str] = case(
     (CellRow.state == "unasked", literal("pending", Text)),
+    # Another study's race stopped it; this one's launch trains it to its end.
+    (
+        and_(CellRow.state == "feasible", TrialRow.state == "censored", _wanted_whole),
+        literal("pending", Text),
+    ),
     (CellRow.state == "feasible", TrialRow.state),
     else_=CellRow.state,
 ).label("class")

@@ -115,6 +115,8 @@ def backlog(
     asked_for = list(dict.fromkeys((*plan.trials, *chosen)))
     stale = store.stale(fingerprints, among=asked_for)
     store.reset_failed(asked_for, classes=retry)
+    if plan.study.stop_early is None:  # another study's race may have stopped them
+        store.uncensor(asked_for)
     states = store.states(list(plan.trials))
     pending = tuple(plan.trials[key] for key in plan.trials if states[key] == "pending")
     return Backlog(

@@ -9,16 +9,19 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import OperationalError
 
+from analysis.coverage import coverage
 from model.errors import RequestError
-from study.definition import Resources
+from study.definition import Resources, load_studies, study_named
 from study.dispatch import SerialDispatcher
+from study.engine import reading
 from study.execute import Completed, EpochEnded, Event, Failed, Started
 from study.launch import backlog, few_negatives, launch, prepare_datasets
 from study.persistence import Persistence
+from study.plan import plan
 from study.store import Store
 from study.supply import supply_of
 from tests.stored import ENVIRONMENT, report, result
-from tests.study.small import planned
+from tests.study.small import planned, written
 
 
 class DyingWorkers:
@@ -223,14 +226,37 @@ def test_two_studies_share_a_trial(tmp_path):
         file.read_text() + "  again:\n    question: Is it shared?\n    datasets: [tiny]\n"
         "    embeddings: [[pos], [con]]\n    seeds: [0]\n"
     )
-    from study.definition import load_studies, study_named
-    from study.plan import plan
-
     declared = load_studies(file)
     what = plan(study_named(declared, "again"), declared)
     with Store.open(f"sqlite:///{tmp_path}/results.db") as store, store.claim():
         left = backlog(what, store, datasets=prepare_datasets(what, tmp_path))
     assert (len(left.trials), left.complete) == (1, 1)
+
+
+def test_what_another_studys_race_stopped_is_pending_here_and_is_trained_to_its_end(tmp_path):
+    file = written(tmp_path)
+    file.write_text(
+        file.read_text() + "  raced:\n    question: Who is stopped?\n    datasets: [tiny]\n"
+        "    embeddings: [[pos], [con]]\n    seeds: [0]\n    stop_early: {asha: {grace: 1}}\n"
+    )
+    declared = load_studies(file)
+    whole, raced = (plan(study_named(declared, name), declared) for name in ("four", "raced"))
+    shared = next(iter(whole.trials.keys() & raced.trials.keys()))
+    url = f"sqlite:///{tmp_path}/results.db"
+    datasets = prepare_datasets(whole, tmp_path)
+    with Store.open(url) as store, store.claim():
+        store.record_plan(whole)
+        store.record_plan(raced)
+        store.censor(shared, store.begin_attempt(shared, ENVIRONMENT), epoch=1)
+        counts = {
+            name: {key: n for key, n in coverage(reading(url), name).counts.items() if n}
+            for name in ("four", "raced")
+        }
+        assert counts == {"four": {"pending": 4}, "raced": {"censored": 1, "pending": 1}}
+        left = backlog(raced, store, datasets=datasets)
+        assert shared not in {trial.id for trial in left.trials}
+        left = backlog(whole, store, datasets=datasets)
+        assert shared in {trial.id for trial in left.trials}
 
 
 def test_only_one_launch_writes_a_store(tmp_path):
