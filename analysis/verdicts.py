@@ -76,10 +76,11 @@ def verdicts(
         test = arms_of(group.cells, shown, factors, repeats=True)
         compared = _compared(mode, validation, test, generator)
         found.append(_verdicts(group, column, compared, reference, pool_seeds=pool_seeds))
-    if not found:
+    if not any(one.family.pairs for one in found):
+        subsets = {choice.subset: None for one in found for choice in one.compared.choices}
         raise RequestError(
-            f"significance compares subsets of embeddings, {material.study} has none; "
-            "use --kind main"
+            f"subsets are compared where at least two have complete trials, {material.study} has "
+            f"{', '.join(subsets) or 'none'}; use --kind models, main or hyperparameters"
         )
     return tuple(found)
 

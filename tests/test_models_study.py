@@ -75,3 +75,11 @@ def test_the_figures_and_the_report_stand_beside_models_without_embeddings(launc
     done = meantime("report", "several", "--out", "report.html", folder=launched)
     assert done.returncode == 0, done.stderr
     assert "sasrec" in (launched / "report.html").read_text(encoding="utf-8")
+
+
+def test_one_subset_has_nothing_to_be_compared_with(launched):
+    printed = meantime("tables", "several", "--power", folder=launched)
+    assert printed.returncode == 2
+    assert "at least two have complete trials, several has Pos+Log; use --kind models" in (
+        printed.stderr.replace("\n", " ")
+    )
