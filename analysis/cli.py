@@ -108,19 +108,19 @@ def status_command(
     from dataclasses import asdict  # noqa: PLC0415
     from datetime import UTC, datetime  # noqa: PLC0415
 
-    from analysis.outdated import outdated, outdated_note  # noqa: PLC0415
+    from analysis.coverage import stale_note  # noqa: PLC0415
     from analysis.status import lines, status, studies_in, trial_lines  # noqa: PLC0415
     from model.data.sources import data_folder  # noqa: PLC0415
     from study.engine import is_claimed, reading  # noqa: PLC0415
+    from study.staleness import in_folder  # noqa: PLC0415
 
     engine = reading(store)
     if trial is not None:
         for line in trial_lines(engine, trial):
             out().print(line, markup=False)
         return
+    now = in_folder(data_folder(os.environ))
     names = [study] if study else studies_in(engine)
-    folder = data_folder(os.environ)
-    changed = outdated(engine, names, folder)
     if output is ReadFormat.json:
         if watch:
             raise RequestError("--watch draws a table again and again: it takes no --format json")
@@ -137,19 +137,18 @@ def status_command(
                     ],
                     "claimed": claimed,
                 }
-                for standing in (status(engine, name) for name in names)
+                for standing in (status(engine, name, now=now) for name in names)
             ]
         )
         return
 
     def told(*, claimed: bool) -> str:
         said = []
-        for standing in (status(engine, name) for name in names):
+        for standing in (status(engine, name, now=now) for name in names):
             said.append(_sum(standing.coverage))
+            said += filter(None, [stale_note(standing.coverage)])
             # What runs without a launch was left by its death.
             said += lines(standing, now=datetime.now(UTC), claimed=claimed)
-        if changed:
-            said.append(outdated_note(changed, folder))
         return "\n".join(said)
 
     if watch:
@@ -183,28 +182,28 @@ def coverage_command(
     store: StoreUrl = DEFAULT_STORE,
     output: ReadFormatOption = ReadFormat.table,
 ) -> None:
-    """Prove that the classes of cells add up to the declared product; exit 1 if any is missing.
-
-    So is a result on other data than this machine has now.
-    """
-    from analysis.coverage import coverage, left_behind, left_behind_note  # noqa: PLC0415
-    from analysis.outdated import outdated, outdated_note  # noqa: PLC0415
+    """Prove that the classes of cells add up to the declared product; exit 1 if any is missing."""
+    from analysis.coverage import (  # noqa: PLC0415
+        coverage,
+        left_behind,
+        left_behind_note,
+        stale_note,
+    )
     from model.data.sources import data_folder  # noqa: PLC0415
     from study.engine import reading  # noqa: PLC0415
+    from study.staleness import in_folder  # noqa: PLC0415
 
     engine = reading(store)
-    standing = coverage(engine, study)
-    folder = data_folder(os.environ)
-    changed = outdated(engine, [study], folder)
+    standing = coverage(engine, study, now=in_folder(data_folder(os.environ)))
     if output is ReadFormat.json:
         _write_json(standing.as_dict())
     else:
         out().print(_sum(standing), markup=False)
     if standing.counts["running"] and (dead := left_behind(engine, store)):
         err().print(left_behind_note(dead), markup=False)
-    if changed:
-        err().print(outdated_note(changed, folder), markup=False)
-    if standing.missing or changed:
+    if standing.stale:
+        err().print(stale_note(standing), markup=False)
+    if standing.missing:
         raise typer.Exit(SOME_FAILED)
 
 

@@ -1,7 +1,9 @@
 """Where a study's declared cells stand: each in exactly one class, and the classes add up.
 
 A `running` trial is one whose launch last said so. Where no launch holds the store any more it was
-left by one that died, and the next launch continues it: `left_behind` counts these.
+left by one that died, and the next launch continues it: `left_behind` counts these. A result of
+data or numerics that have been replaced since leaves its cells `pending`: the next launch trains
+them anew.
 """
 
 import difflib
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     Label,
@@ -17,15 +20,18 @@ from sqlalchemy import (
     Text,
     and_,
     case,
+    false,
     func,
     literal,
     or_,
     select,
 )
 
+from model.config import DatasetConfig
 from model.errors import RequestError
 from study.engine import is_claimed
 from study.schema import AttemptRow, CellRow, StudyRow, TrialRow
+from study.staleness import Now, Stale, stale_trials
 
 CLASSES = ("complete", "running", "pending", "failed", "infeasible", "duplicate", "censored")
 """What a declared cell can be: exactly one of these."""
@@ -38,18 +44,29 @@ def _that_have(key: str) -> Select[str]:
 
 _confirming = and_(CellRow.stage == "final", CellRow.study.in_(_that_have("confirm")))
 _wanted_whole = or_(CellRow.study.not_in(_that_have("stop_early")), _confirming)
+_stopped_elsewhere = and_(TrialRow.state == "censored", _wanted_whole)
+"""Another study's race stopped it; this one's launch trains it to its end."""
 
-cell_class: Label[str] = case(
-    (CellRow.state == "unasked", literal("pending", Text)),
-    # Another study's race stopped it; this one's launch trains it to its end.
-    (
-        and_(CellRow.state == "feasible", TrialRow.state == "censored", _wanted_whole),
-        literal("pending", Text),
-    ),
-    (CellRow.state == "feasible", TrialRow.state),
-    else_=CellRow.state,
-).label("class")
-"""The class of a cell, in a statement over `cell` and, joined from outside, `trial`."""
+
+def class_of_cells(stale: ColumnElement[bool]) -> Label[str]:
+    """Return the class of a cell, in a statement over `cell` and, joined from outside, `trial`.
+
+    Args:
+        stale: which trials are pending, whatever their state says.
+    """
+    return case(
+        (CellRow.state == "unasked", literal("pending", Text)),
+        (
+            and_(CellRow.state == "feasible", or_(stale, _stopped_elsewhere)),
+            literal("pending", Text),
+        ),
+        (CellRow.state == "feasible", TrialRow.state),
+        else_=CellRow.state,
+    ).label("class")
+
+
+cell_class = class_of_cells(false())
+"""The class of a cell as the store has it, whatever has become of data and numerics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +78,16 @@ class Coverage:
         declared: cells in the declared product.
         counts: each of `CLASSES` -> number of cells, zeros included.
         failures: class of failure -> number of failed cells.
+        stale: cells among the pending ones whose trials ended on other data or numerics.
+        stale_because: on which; empty where there are none.
     """
 
     study: str
     declared: int
     counts: Mapping[str, int]
     failures: Mapping[str, int]
+    stale: int = 0
+    stale_because: str = ""
 
     @property
     def missing(self) -> int:
@@ -78,14 +99,52 @@ class Coverage:
         return {"study": self.study, "declared": self.declared, **self.counts}
 
 
-def coverage(engine: Engine, study: str) -> Coverage:
+def unknown(_: DatasetConfig) -> None:
+    """Say of no data what they are now: results are taken to be of these."""
+
+
+def coverage(engine: Engine, study: str, *, now: Now = unknown) -> Coverage:
     """Return the study's coverage.
+
+    Args:
+        engine: a reader of the store.
+        study: name of the study.
+        now: tells what data are now, to compare with those of the results.
 
     Raises:
         RequestError: no such study, or the store lost cells, so that classes do not add up.
     """
-    counted = (
-        select(cell_class, AttemptRow.failure, func.count())
+    with engine.connect() as connection:
+        declared = declared_cells(connection, study)
+        stale = stale_trials(connection, study, now=now)
+        return covered(connection, study, declared=declared, stale=stale)
+
+
+def covered(connection: Connection, study: str, *, declared: int, stale: Stale) -> Coverage:
+    """Return the coverage of a study that declares so many cells; see `coverage`."""
+    counts = dict.fromkeys(CLASSES, 0)
+    failures: dict[str, int] = {}
+    n_stale = 0
+    for name, failure, ended, count in connection.execute(_counted(study, stale.condition)):
+        counts[name] += count
+        if failure is not None and name == "failed":
+            failures[failure] = count
+        n_stale += count * ended
+    if sum(counts.values()) != declared:
+        raise RequestError(
+            f"every declared cell is in one class: {study} declares {declared} cells, and the "
+            f"store has {sum(counts.values())}; launch the study again to record its plan"
+        )
+    because = stale.reason if n_stale else ""
+    return Coverage(study, declared, counts, failures, stale=n_stale, stale_because=because)
+
+
+def _counted(study: str, stale: ColumnElement[bool]) -> Select[str, str | None, int, int]:
+    """Count cells by class, failure and whether their trials ended for nothing."""
+    name = class_of_cells(stale)
+    ended = case((and_(CellRow.state == "feasible", stale), 1), else_=0).label("ended")
+    return (
+        select(name, AttemptRow.failure, ended, func.count())
         .select_from(CellRow)
         .outerjoin(TrialRow, CellRow.trial == TrialRow.id)
         .outerjoin(
@@ -98,22 +157,19 @@ def coverage(engine: Engine, study: str) -> Coverage:
             ),
         )
         .where(CellRow.study == study)
-        .group_by(cell_class, AttemptRow.failure)
+        .group_by(name, AttemptRow.failure, ended)
     )
-    counts = dict.fromkeys(CLASSES, 0)
-    failures: dict[str, int] = {}
-    with engine.connect() as connection:
-        declared = declared_cells(connection, study)
-        for name, failure, count in connection.execute(counted):
-            counts[name] += count
-            if failure is not None:
-                failures[failure] = count
-    if sum(counts.values()) != declared:
-        raise RequestError(
-            f"every declared cell is in one class: {study} declares {declared} cells, and the "
-            f"store has {sum(counts.values())}; launch the study again to record its plan"
-        )
-    return Coverage(study, declared, counts, failures)
+
+
+def stale_note(standing: Coverage) -> str:
+    """Say how many trials ended for nothing and why; empty where there are none."""
+    if not standing.stale:
+        return ""
+    ended = "1 trial" if standing.stale == 1 else f"{standing.stale:,} trials"
+    return (
+        f"{standing.study}: {ended} ended {standing.stale_because}: pending; "
+        f"`meantime launch {standing.study}` trains anew"
+    )
 
 
 def left_behind(engine: Engine, url: str) -> int:

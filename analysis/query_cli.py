@@ -89,12 +89,17 @@ def query_command(
 
     Examples: docs/queries.md; columns: docs/database.md.
     """
-    from analysis.coverage import left_behind, left_behind_note  # noqa: PLC0415
+    from analysis.coverage import (  # noqa: PLC0415
+        coverage,
+        left_behind,
+        left_behind_note,
+        stale_note,
+    )
     from analysis.frames import open_reader  # noqa: PLC0415
-    from analysis.outdated import outdated, outdated_note  # noqa: PLC0415
     from analysis.rendering import render  # noqa: PLC0415
     from analysis.status import studies_in  # noqa: PLC0415
     from model.data.sources import data_folder  # noqa: PLC0415
+    from study.staleness import in_folder  # noqa: PLC0415
 
     choices = {
         "--study": study,
@@ -121,10 +126,10 @@ def query_command(
         and (dead := left_behind(engine, store))
     ):
         err().print(left_behind_note(dead), markup=False)
-    if sql is None:
-        folder = data_folder(os.environ)
-        if changed := outdated(engine, [study] if study else studies_in(engine), folder):
-            err().print(outdated_note(changed, folder), markup=False)
+    now = in_folder(data_folder(os.environ))
+    for name in [study] if study else studies_in(engine):
+        if note := stale_note(coverage(engine, name, now=now)):
+            err().print(note, markup=False)
     rendered = render(frame, output.value, width=out().width)
     content = rendered if isinstance(rendered, bytes) else rendered.encode()
     if path is not None:

@@ -5,11 +5,12 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Engine, and_, func, select
 
-from analysis.coverage import Coverage, coverage
+from analysis.coverage import Coverage, covered, declared_cells, unknown
 from model.errors import RequestError
 from model.results import SELECTED_BY
 from study.durations import duration
 from study.schema import AttemptRow, CellRow, EnvironmentRow, EpochMetricRow, StudyRow, TrialRow
+from study.staleness import Now, stale_trials
 from study.views import FACTOR_COLUMNS, RESULTS
 
 _SELECTED = RESULTS.c[f"validation_{SELECTED_BY}"]
@@ -54,13 +55,17 @@ class Status:
     running: tuple[Running, ...]
 
 
-def status(engine: Engine, study: str) -> Status:
+def status(engine: Engine, study: str, *, now: Now = unknown) -> Status:
     """Return where a study stands now.
+
+    Args:
+        engine: a reader of the store.
+        study: name of the study.
+        now: tells what data are now, to compare with those of the results.
 
     Raises:
         RequestError: no such study.
     """
-    standing = coverage(engine, study)
     mine = RESULTS.c.study == study
     # One look at the primary key for each trial that runs: the table holds millions of rows.
     last = (
@@ -72,12 +77,16 @@ def status(engine: Engine, study: str) -> Status:
         .scalar_subquery()
     )
     with engine.connect() as connection:
+        declared = declared_cells(connection, study)
+        stale = stale_trials(connection, study, now=now)
+        standing = covered(connection, study, declared=declared, stale=stale)
         mean = connection.scalar(select(func.avg(RESULTS.c.seconds)).where(mine))
         best = connection.execute(
             select(
                 _SELECTED, RESULTS.c.dataset, RESULTS.c.model, RESULTS.c.embeddings, RESULTS.c.seed
             )
             .where(mine, _SELECTED.is_not(None))
+            .where(RESULTS.c.trial.not_in(select(TrialRow.id).where(stale.condition)))
             .order_by(_SELECTED.desc())
             .limit(1)
         ).first()

@@ -113,7 +113,7 @@ def backlog(
     store.record_plan(plan)
     fingerprints = {config: data.fingerprint for config, data in datasets.items()}
     asked_for = list(dict.fromkeys((*plan.trials, *chosen)))
-    stale = store.stale(fingerprints, among=asked_for)
+    stale = store.stale(fingerprints)
     store.reset_failed(asked_for, classes=retry)
     if plan.study.stop_early is None:  # another study's race may have stopped them
         store.uncensor(asked_for)

@@ -4,7 +4,7 @@ numpy's numbers are converted here: SQLite would store np.int64 as a BLOB, silen
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from model.config import EMBEDDINGS, DatasetConfig
@@ -40,15 +40,9 @@ def preparation(config: DatasetConfig) -> str:
 
 def trial_row(trial: Trial) -> Row:
     """Return the row of a trial that nobody has begun."""
-    dataset = trial.effective["dataset"]
-    synthetic = dataset.get("synthetic")
     return {
         "id": trial.id,
-        "dataset": trial.dataset,
-        "core": dataset["core"],
-        "min_interactions": dataset["min_interactions"],
-        "min_rating": dataset.get("min_rating"),
-        "synthetic": None if synthetic is None else json.dumps(synthetic, sort_keys=True),
+        **dataset_columns(trial.effective["dataset"]),
         "model": trial.model,
         "embeddings": trial.label,
         **{name: name in (trial.embeddings or ()) for name in EMBEDDINGS},
@@ -57,6 +51,18 @@ def trial_row(trial: Trial) -> Row:
         "effective": json.dumps(trial.effective, sort_keys=True),
         "state": "pending",
         "attempts": 0,
+    }
+
+
+def dataset_columns(declared: Mapping[str, Any]) -> Row:
+    """Return the columns of a trial that say which data it reads, and how they are prepared."""
+    synthetic = declared.get("synthetic")
+    return {
+        "dataset": declared["name"],
+        "core": declared["core"],
+        "min_interactions": declared["min_interactions"],
+        "min_rating": declared.get("min_rating"),
+        "synthetic": None if synthetic is None else json.dumps(synthetic, sort_keys=True),
     }
 
 

@@ -31,7 +31,6 @@ from study.rows import (
     dataset_row,
     environment_row,
     metric_rows,
-    preparation,
     rank_rows,
     result_row,
     trial_row,
@@ -47,6 +46,7 @@ from study.schema import (
     StudyRow,
     TrialRow,
 )
+from study.staleness import of_other_data
 from study.supply import Course
 from study.trial import Trial
 
@@ -400,46 +400,25 @@ class Store:
                 )
             ]
 
-    def stale(
-        self, fingerprints: Mapping[DatasetConfig, str], *, among: Sequence[str]
-    ) -> list[str]:
-        """Make trials pending whose result belongs to other data than is there now.
-
-        That is any trial of the store, of whatever study, whose result was computed on the same
-        preparation of data that have since changed.
+    def stale(self, fingerprints: Mapping[DatasetConfig, str]) -> list[str]:
+        """Make trials pending, of whatever study, whose result belongs to other data than now.
 
         Args:
-            fingerprints: preparation of a data set -> its fingerprint now.
-            among: ids of trials that ask for these preparations, however older versions wrote
-                them down.
+            fingerprints: data set as it is prepared -> its fingerprint now.
 
         Returns:
             The ids of the trials that are pending now and were complete. Their results stay in
             the table `result`, with the attempt that gave them.
         """
-        reset: list[str] = []
         with self._writing() as connection:
-            for config, fingerprint in fingerprints.items():
-                of_other_data = exists().where(
-                    _result.trial == TrialRow.id,
-                    _result.attempt == TrialRow.result_attempt,
-                    _result.fingerprint != fingerprint,
+            return list(
+                connection.scalars(
+                    update(TrialRow)
+                    .where(of_other_data(fingerprints))
+                    .values(state="pending", result_attempt=None)
+                    .returning(TrialRow.id)
                 )
-                prepared_alike = exists().where(
-                    _result.trial == TrialRow.id,
-                    _result.attempt == TrialRow.result_attempt,
-                    DatasetRow.fingerprint == _result.fingerprint,
-                    DatasetRow.preparation == preparation(config),
-                )
-                theirs = [TrialRow.id.in_(some) for some in _batches(among)]
-                for which in (prepared_alike, *theirs):
-                    reset += connection.scalars(
-                        update(TrialRow)
-                        .where(TrialRow.dataset == config.name, which, of_other_data)
-                        .values(state="pending", result_attempt=None)
-                        .returning(TrialRow.id)
-                    )
-        return reset
+            )
 
     # What attempts report
 

@@ -299,7 +299,7 @@ def test_what_is_read_takes_a_constant_number_of_statements(tmp_path):
     opening = statements_of(url, on_an_engine(lambda _: None))
     # Each question of a study asks first whether there is such a study.
     assert counts[0]["frames"] - opening == 5 * 2
-    assert counts[0]["status"] - opening == 2 + 3
+    assert counts[0]["status"] - opening == 4 + 3
 
 
 def test_a_trial_of_two_studies_is_in_the_results_of_both(engine, store_url, tmp_path):

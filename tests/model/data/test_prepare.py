@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from model.config import DatasetConfig, SyntheticConfig
 from model.data import sources
 from model.data.columns import Columns
-from model.data.prepare import MAKERS, VERSION, cache_key, load_prepared, prepare
+from model.data.prepare import (
+    MAKERS,
+    VERSION,
+    cache_key,
+    fingerprint_here,
+    load_prepared,
+    prepare,
+)
 from model.data.synthetic import generate
 from model.errors import RequestError
 
@@ -286,6 +293,24 @@ def test_other_rows_or_options_are_prepared_anew(imported, tmp_path):
     imported(times=(881250949, 881250949))
     found |= {load_prepared(config, folder).fingerprint for config in configs}
     assert len(found) == len(list((folder / "prepared").glob("*/items.npy"))) == 6
+
+
+def test_the_fingerprint_is_known_without_preparing(imported, tmp_path):
+    folder, mine = tmp_path / "data", DatasetConfig(name="mine")
+    before = fingerprint_here(mine, folder)
+    assert not (folder / "prepared").exists()
+    assert before == load_prepared(mine, folder).fingerprint == fingerprint_here(mine, folder)
+    imported(times=(881250949, 881250949))
+    assert fingerprint_here(mine, folder) not in {None, before}
+    assert fingerprint_here(DatasetConfig(name="absent"), folder) is None
+
+
+def test_the_fingerprint_of_a_recipe_is_known_once_it_was_prepared(tmp_path):
+    recipe = SyntheticConfig(recipe="planted-order", users=20, items=12, events=8)
+    config = DatasetConfig(name="s", synthetic=recipe)
+    assert fingerprint_here(config, tmp_path) is None
+    prepared = load_prepared(config, tmp_path)
+    assert fingerprint_here(config, tmp_path) == prepared.fingerprint
 
 
 def test_a_recipe_and_its_sizes_are_prepared_apart(tmp_path):
